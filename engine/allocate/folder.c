@@ -51,7 +51,7 @@ enum fr_rc alloc_folder_make(const struct alloc_folder *f, struct fr_arena *aren
 
     if (bin == NULL || alloc == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a path");
-    if (fr_sys.lstat(f->work, &st) != 0)
+    if (fr_sys.lstat(f->work, &st) != 0 && fr_sys.mkdir(f->work, 0700) != 0)
         return fr_fail_errno(err, errno, "the folder %s (work: of the inventory)", f->work);
     rc = make_folder(alloc, err);
     if (rc == FR_OK)
