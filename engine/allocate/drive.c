@@ -96,7 +96,8 @@ static enum fr_rc submit(struct host_allocation *al, struct fr_err *err)
                                 .account = fr_run_spec(al->h->run)->slurm->account,
                                 .tag = al->row.tag,
                                 .folder = al->row.folder,
-                                .flownode = al->row.program};
+                                .flownode = al->row.program,
+                                .kill_wait_ms = al->cluster->kill_wait_ms};
     const char *script, *const *argv;
     enum fr_rc rc = FR_OK;
 
@@ -185,6 +186,8 @@ static int64_t next_look(const struct host_allocation *al)
         return fr_sys.mono_ms() + LOOK_MS;
     case FR_ALLOCATION_UP:
         return fr_sys.mono_ms() + WATCH_MS;
+    case FR_ALLOCATION_OVER:
+        return al->a.life.proven ? INT64_MAX : fr_sys.mono_ms() + LOOK_MS;
     default:
         return INT64_MAX;
     }
@@ -400,7 +403,7 @@ void alloc_act(struct host_allocation *al)
         cancel(al, al->twin);
     if ((due & FR_ALLOCATION_DO_END) != 0) {
         alloc_places_gone(al);
-        al->removes = true;
+        al->removes = al->a.life.proven; /* else keepers may still write there */
     }
     if (al->removes && al->job == NULL)
         start_job(al, FOLDER_REMOVE);
@@ -419,6 +422,7 @@ int64_t alloc_ask_ms(const struct host_allocation *al)
 void alloc_turn(struct host_allocation *al, int64_t now)
 {
     if (al->a.life.state == FR_ALLOCATION_WANTED && !al->dirty && al->h != NULL &&
+        al->cluster->known &&
         fr_cluster_may_ask(al->cluster->cluster))
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_MAY_ASK});
     if (al->a.due_ms != 0 && al->a.due_ms <= now)
@@ -460,6 +464,8 @@ static void on_config(void *arg, const struct fr_command_end *end)
     if (end->code != 0 || fr_slurm_config_read(end->out, &config, &err) != FR_OK)
         return;
     c->cgroups = config.cgroups;
+    c->kill_wait_ms = config.kill_wait_ms;
+    c->known = true;
     fr_cluster_limit(c->cluster, config.rpc);
     for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
         if (al->cluster == c)

@@ -74,7 +74,7 @@ void alloc_places_gone(struct host_allocation *al)
     bool give_up;
 
     al->told = true;
-    al->look_ms = INT64_MAX;
+    al->look_ms = l->proven ? INT64_MAX : 0; /* keepers may still write that nothing is left */
     al->places = NULL;
     if (al->h == NULL)
         return;

@@ -16,6 +16,8 @@ struct host_cluster {
     char *path;                 /* owns; NULL: none */
     int64_t ask_ms; /* mono_ms() when its jobs are asked for; INT64_MAX: none waits for that */
     bool asking;    /* squeue runs */
+    bool known;     /* what it says of itself: nothing is submitted before */
+    int64_t kill_wait_ms;
     bool cgroups;   /* a job's processes end with it, for sure */
 };
 

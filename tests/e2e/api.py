@@ -2,11 +2,13 @@
 """Every operation of schema/openapi.json, over TCP and over the host's socket: each answer fits its
 schema, each route is in the document and each of its operations was asked. No secret is in any answer.
 usage: api.py BUILD"""
+import contextlib
 import gzip
 import json
 import os
 import pwd
 import re
+import sqlite3
 import sys
 import time
 
@@ -306,6 +308,18 @@ def drive_runs(d):
     return made["no"], rows[0]["attempt"], "ab" * 16
 
 
+def drive_allocations(d, run):
+    """One row of a cluster that nobody asks: it is over."""
+    row = dict(name="train", no=1, tag="ab" * 16, folder="/work/alloc/" + "ab" * 16, path="", rpc=12, state="over", job=4711,
+               submits=1, slurm="TIMEOUT", hosts="nid1 nid2", cause="time_limit", note="its limit of 2h was reached")
+    with contextlib.closing(sqlite3.connect(d.host.work + "/home/state.db", isolation_level=None)) as store:
+        store.execute("INSERT INTO allocation(run, %s) SELECT id, %s FROM run WHERE no = %d"
+                      % (", ".join(row), ", ".join(":" + name for name in row), run), row)
+    items = d.both("get", "/runs/{run}/allocations", 200, run=run).json()["items"]
+    d.c.check([(i["name"], i["job"], i["slurm_state"], i["cause"]) for i in items] == [("train", 4711, "TIMEOUT", "time_limit")],
+              "its allocation: %s" % items)
+
+
 def drive_audit(d, run):
     """Who began the run and what was asked of it since; only administrators see from where."""
     asked = d.both("get", "/runs/{run}/audit", 200, run=run).json()["items"][::-1]
@@ -325,6 +339,7 @@ def drive_changes(d, run, long):
     h.until("/runs/%d" % run, lambda r: r["state"] == "over")
     d.both("post", "/runs/{run}/retry", 400, body={"from": "first", "failed": True}, run=run)
     drive_audit(d, run)
+    drive_allocations(d, run)
     made = d.ask("post", "/runs/{run}/rerun", 201, {"params": {"who": "you"}}, run=run).json()["no"]
     h.until("/runs/%d" % made, lambda r: r["state"] == "over")
     d.both("post", "/runs/{run}/resume", 202, run=long)

@@ -97,6 +97,10 @@ static const struct {
      "begin up.0 launched.0 down.0 +9000 up.0 +9000 | tick", ""},
     {"abandon", "a: retry=1 delay=1", "begin up.0 launched.0 down.0 | abandon.0",
      "stop:a@n1#1 row:a@n1=retrying"},
+    {"its allocation is taken back", "a: retry=1 delay=1",
+     "begin up.0 launched.0 down.0 | preempt.0", "stop:a@n1#1 row:a@n1=retrying"},
+    {"… and it may run on", "a: retry=1 delay=1", "begin up.0 launched.0 down.0 | vanish.0",
+     "stop:a@n1#1 row:a@n1=stop_unproven run:hooks/failed run:over/failed over:over/failed"},
     {"abandon what is being stopped", "a; b: a", "begin up.0 launched.0 cancel | abandon.0",
      "stop:a@n1#1 row:a@n1=lost run:hooks/cancelled run:over/cancelled over:over/cancelled"},
     {"busy: the other is stopped first", "a", "begin up.0 | busy.0", "other:a@n1#1"},
@@ -361,6 +365,40 @@ static void test_events(void)
         }
         see(&b);
         CHECK_TEXT(b.seen.n ? b.seen.p : "", rows[i].want);
+        bench_finish(&b);
+    }
+}
+
+/* Whether nodes 0 and 1 are needed: now, later, or not (-). */
+static void test_need(void)
+{
+    static const struct {
+        const char *row, *spec, *script, *want;
+    } cases[] = {
+        {"ready, its node is not there", "a; b: @n2 a", "begin", "now later"},
+        {"it is there", "a; b: @n2 a", "begin up.0", "now later"},
+        {"it runs", "a; b: @n2 a", "begin up.0 launched.0", "now later"},
+        {"its node is away", "a; b: @n2 a", "begin up.0 launched.0 down.0", "now later"},
+        {"it has ended", "a; b: @n2 a", "begin up.0 launched.0 exit0.0", "- now"},
+        {"it runs again in a moment", "a: retry=1 delay=500; b: @n2 a",
+         "begin up.0 launched.0 exit1.0", "later later"},
+        {"both have ended", "a; b: @n2 a", "begin up.0 launched.0 exit0.0 up.1 launched.1 exit0.1",
+         "- -"},
+        {"a gang waits for the second", "g: @all gang", "begin up.0", "now now"},
+    };
+    static const char *const shown[] = {
+        [FR_NEED_NONE] = "-", [FR_NEED_LATER] = "later", [FR_NEED_NOW] = "now"};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench b;
+        char got[40];
+
+        check_row(cases[i].row);
+        bench_init(&b, cases[i].spec);
+        say_all(&b, cases[i].script);
+        snprintf(got, sizeof got, "%s %s", shown[fr_sched_need(b.s, 0)],
+                 shown[fr_sched_need(b.s, 1)]);
+        CHECK_TEXT(got, cases[i].want);
         bench_finish(&b);
     }
 }
@@ -666,6 +704,7 @@ int main(void)
     test_doubts();
     test_no_memory();
     test_events();
+    test_need();
     test_limit_late();
     test_stale();
     test_load();

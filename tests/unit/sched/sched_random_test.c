@@ -291,7 +291,9 @@ static void fault(struct world *w, uint32_t n)
         w->at[n].boot++;
         nodes_kill_all(w, n, FR_CAUSE_LOST, 0);
         w->fenced = true;
-        drain(w, (struct fr_event){.kind = FR_EV_ABANDON, .node = n});
+        drain(w,
+              (struct fr_event){
+                  .kind = FR_EV_ABANDON, .node = n, .cause = FR_CAUSE_NODE_LOST, .proven = true});
     } else if (what < 92 && !w->cancelled) {
         w->cancelled = true;
         drain(w, (struct fr_event){.kind = FR_EV_CANCEL});

@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""flowrun on a real Slurm of three nodes on this machine (slurm_lib.py): a run takes an allocation, uses it
+and gives it back; kills of flowrun, links, keepers and the controller; limits, scancel, refusals.
+usage: slurm.py BUILD runs|kills|ends. Skipped where there is no Slurm, or without root."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import slurm_lib
+import trainer_lib as t
+
+INVENTORY = """slurm:
+  work: %s/work
+  rpc: 60
+  allocations:
+    train: {nodes: 2, cpus: 1, time: 30m, idle: %s}
+    prep: {nodes: 1, cpus: 1, time: 30m}
+"""
+flowrun = s = None
+
+
+def pipeline(name, tasks, idle="2m", more=""):
+    """A pipeline file; tasks: lines of its map."""
+    with open(name + ".yaml", "w") as f:
+        f.write("name: %s\nnodes: %s.nodes.yaml\n%stasks:\n" % (name, name, more))
+        f.write("".join("  %s\n" % line for line in tasks.strip().splitlines()))
+    with open(name + ".nodes.yaml", "w") as f:
+        f.write(INVENTORY % (t.folder, idle))
+    return name + ".yaml"
+
+
+class Flowrun:
+    """One in the background."""
+
+    def __init__(self, *words, **env):
+        self.out = "out.%d" % len(t.started)
+        with open(self.out, "w") as f:
+            self.process = subprocess.Popen([flowrun, *words], stdout=f, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                            env={**os.environ, **s.env, **env})
+        t.started.append(self)
+
+    def text(self):
+        with open(self.out, errors="replace") as f:
+            return f.read()
+
+    def wait(self):
+        return self.process.wait()
+
+    def ended(self):
+        """Its exit status, once it has one."""
+        got = t.until("%s ends" % self.process.args[1], lambda: (self.process.poll(),) if self.process.poll() is not None else None)
+        return got[0] if got else None
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def ask(*words):
+    return s.run([flowrun, *words])
+
+
+def status(no=None):
+    code, text = ask("status", *([str(no)] if no else []), "--json")
+    return json.loads(text) if code == 0 else {}
+
+
+def jobs():
+    """All jobs that Slurm knows: {id: (name, state)}."""
+    lines = s.run(["squeue", "-h", "-t", "all", "-o", "%A %j %T"])[1].split("\n")
+    return {int(a): (b, c) for a, b, c in (line.split() for line in lines if line.strip())}
+
+
+def nothing_left(what, ids):
+    """The jobs are over, no process of one is left, and Slurm has taken no node out of use."""
+    t.until(what + ": its jobs end", lambda: not [i for i in ids if s.state(i) in ("PENDING", "RUNNING", "COMPLETING")])
+    tags = [name[3:] for i, (name, _) in jobs().items() if i in ids]
+
+    def left():
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as f:
+                    words = f.read().decode(errors="replace")
+            except OSError:
+                continue
+            if any(tag in words for tag in tags):
+                found.append(words.replace("\0", " "))
+        return found
+    t.until(what + ": no process of its jobs is left", lambda: not left(), 60)
+    t.same(what + ": the folders of its jobs are gone", [tag for tag in tags if os.path.exists("work/alloc/" + tag)], [])
+    t.same(what + ": no node is drained", s.drained(), "")
+
+
+def new_jobs(before):
+    return sorted(set(jobs()) - set(before))
+
+
+# ---- runs ----
+
+def runs():
+    before = jobs()
+    path = pipeline("hello", """
+hello: {on: train, run: 'echo "$FLOWRUN_NODE of $FLOWRUN_EXECUTOR in job $SLURM_JOB_ID"; env | grep -E "^(SLURM_PROCID|SLURM_LOCALID|SLURM_NTASKS|SLURM_STEP_ID|PMI)" || echo none of a step'}
+gang: {on: train, gang: true, needs: [hello], run: 'echo "rank $NODE_RANK of $NNODES at $MASTER_ADDR; $FLOWRUN_PEERS" | tr "\\n" " "; echo'}
+last: {on: prep1, needs: [gang], env: {WHERE: "${{ node.name }} by ${{ node.executor }}"}, run: 'echo "$WHERE"'}
+""")
+    code, text = ask(path)
+    t.same("a run on two allocations", code, 0)
+    made = new_jobs(before)
+    t.same("two jobs", len(made), 2)
+    for place in ("train1", "train2"):
+        t.has("a task at " + place, text, "hello@%s | %s of slurm in job " % (place, place))
+    t.same("nothing of a rank is there", text.count("| none of a step"), 2)
+    for rank in (0, 1):
+        t.has("a member of a gang", text, "rank %d of 2 at 127.0.0.1; train1 127.0.0.1 train2 127.0.0.1" % rank)
+    t.has("an expression", text, "last@prep1 | prep1 by slurm")
+    t.has("what is waited for", text, "waits for Slurm job %d (train)" % made[0])
+    got = status()
+    t.same("allocations in --json", [(a["name"], a["no"], a["job"], a["state"], a["submits"], a["hosts"])
+                                     for a in got["allocations"]],
+           [("train", 1, made[0], "over", 1, "node1 node2"), ("prep", 1, made[1], "over", 1, got["allocations"][1]["hosts"])])
+    t.has("and in status", ask("status")[1], "allocation train: over, Slurm job %d CANCELLED on node1 node2" % made[0])
+    nothing_left("a run", made)
+    without_slurm()
+    idle(jobs())
+    refused(jobs())
+    left(jobs())
+
+
+def without_slurm():
+    """The same tasks on nodes of another kind: the pipeline says nothing of Slurm."""
+    with open("other.yaml", "w") as f:
+        f.write("name: hello\nnodes:\n  - {name: train1, labels: [train]}\n  - {name: train2, labels: [train]}\n  - {name: prep1}\n")
+        with open("hello.yaml") as g:
+            f.write(g.read().split("yaml\n", 1)[1])
+    t.same("the same pipeline without Slurm", ask("other.yaml")[0], 0)
+
+
+def idle(before):
+    """An allocation that nothing uses is given back, and another one is taken when a task needs it."""
+    path = pipeline("pause", """
+a: {on: train1, run: 'true'}
+b: {on: prep1, needs: [a], run: 'until [ -e %s/go ]; do sleep 0.1; done'}
+c: {on: train2, needs: [b], run: 'true'}
+""" % t.folder, idle="1s")
+    run = Flowrun(path)
+    t.until("the first is given back", lambda: any(a["state"] == "over" for a in status().get("allocations", [])))
+    open("go", "w").close()
+    t.same("a pause", run.ended(), 0)
+    t.same("another allocation of the name", [(a["name"], a["no"]) for a in status()["allocations"]],
+           [("train", 1), ("prep", 1), ("train", 2)])
+    nothing_left("a pause", new_jobs(before))
+
+
+def refused(before):
+    for key, value, words in (("partition", "nowhere", "invalid partition"), ("constraint", "quantum", "invalid feature")):
+        path = pipeline("no", "a: {on: train1, run: 'true'}")
+        with open("no.nodes.yaml") as f:
+            text = f.read().replace("time: 30m, idle", "time: 30m, %s: %s, idle" % (key, value), 1)
+        with open("no.nodes.yaml", "w") as f:
+            f.write(text)
+        code, text = ask(path)
+        t.same("a %s that is not there" % key, code, 6)
+        t.has("Slurm's words about %s" % key, text.lower(), words)
+        t.same("no attempt", [x["attempts"] for x in status()["tasks"]], [0])
+    t.same("no job", new_jobs(before), [])
+
+
+def left(before):
+    """Cancelled while it waits in the queue: the job goes, too."""
+    s.run(["scontrol", "update", "PartitionName=all", "State=DOWN"])
+    run = Flowrun(pipeline("queued", "a: {on: train, run: 'true'}"))
+    t.until("it waits", lambda: "waits for Slurm job" in run.text())
+    t.until("why is said", lambda: "PartitionDown" in run.text() or "PartitionDown" in ask("status")[1])
+    run.process.send_signal(signal.SIGINT)
+    t.same("cancelled", run.ended(), 3)
+    s.run(["scontrol", "update", "PartitionName=all", "State=UP"])
+    nothing_left("cancelled", new_jobs(before))
+
+
+# ---- kills ----
+
+COUNT = "for i in $(seq 1 60); do echo line $i; sleep 0.1; done"
+
+
+def adopted(what, before, no=None):
+    """After a kill: resumed, the run ends well, with one job that worked."""
+    code, text = ask("resume", *([str(no)] if no else []))
+    t.same(what + ": ends well", code, 0)
+    rows = status()["allocations"]
+    made = new_jobs(before)
+    t.check(what + ": one job works", len([a for a in rows if a["start_wall"] != 0]) == 1, (rows, made))
+    nothing_left(what, made)
+    return text, rows
+
+
+def kills():
+    path = pipeline("kills", "a: {on: train, run: 'true'}")
+    for ms in range(0, 20):
+        before = jobs()
+        run = Flowrun(path, FLOWRUN_LOG="off")
+        no = t.until("the run is there", lambda: status().get("no") if run.text() else None)
+        t.until("Slurm is asked", lambda: [a for a in status().get("allocations", []) if a["state"] != "wanted"])
+        subprocess.run(["sleep", "%.3f" % (ms / 1000)], check=True)
+        run.kill()
+        adopted("killed %d ms behind the submit" % ms, before, no)
+    killed_up()
+
+
+def killed_up():
+    before = jobs()
+    run = Flowrun(pipeline("up", "a: {on: train1, run: '%s'}\nb: {on: train2, run: '%s'}" % (COUNT, COUNT)))
+    t.until("both write", lambda: "a@train1 | line 3" in run.text() and "b@train2 | line 3" in run.text())
+    for pid in links(before):
+        os.kill(pid, signal.SIGKILL)
+    t.until("the links come back", lambda: run.text().count("connected (srun)") >= 4)
+    run.kill()
+    text, rows = adopted("killed while tasks run", before)
+    t.same("nothing is submitted again", [a["submits"] for a in rows], [1])
+    for name in ("a@train1", "b@train2"):
+        lines = re.findall(r"line (\d+)", ask("logs", name)[1])
+        t.same("lines of " + name, lines, [str(i) for i in range(1, 61)])
+
+
+def links(before):
+    """Processes of the link steps of new jobs: srun on this machine."""
+    ids = new_jobs(before)
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as f:
+                words = f.read().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == b"srun" and b"relay" in words and any(b"--jobid=%d" % i in words for i in ids):
+            found.append(int(pid))
+    return found
+
+
+# ---- ends ----
+
+WAIT = "until [ -e %s/go.$FLOWRUN_ATTEMPT_NO ]; do sleep 0.1; done"
+
+
+def begin_waiting(name, retry="{times: 0}"):
+    """A run whose two attempts wait for the file go.N."""
+    for n in (1, 2, 3):
+        if os.path.exists("go.%d" % n):
+            os.remove("go.%d" % n)
+    before = jobs()
+    run = Flowrun(pipeline(name, "a: {on: train, retry: %s, run: '%s'}" % (retry, WAIT % t.folder)))
+    t.until("both run", lambda: [x["state"] for x in status().get("tasks", [])] == ["running"] * 2)
+    return run, before, status()["allocations"][0]["job"]
+
+
+def go(n):
+    open("go.%d" % n, "w").close()
+
+
+def ends():
+    run, before, job = begin_waiting("outside")
+    s.run(["scancel", str(job)])
+    t.same("scancel by hand", run.ended(), 1)
+    t.same("its cause", {x["cause"] for x in status()["tasks"]}, {"cancelled_outside"})
+    nothing_left("scancel by hand", new_jobs(before))
+    run, before, job = begin_waiting("keeper", "{times: 1, delay: 0s}")
+    for pid in keepers(job)[:1]:
+        os.kill(pid, signal.SIGKILL)
+    s.run(["scancel", str(job)])
+    go(2)
+    run.ended()
+    t.check("a keeper is killed: the run ends", run.process.returncode in (0, 1), run.text())
+    nothing_left("a keeper is killed", new_jobs(before))
+    controller()
+    forgotten()
+
+
+def keepers(job):
+    tag = jobs()[job][0][3:]
+    found = []
+    for place in (1, 2):
+        with open("work/alloc/%s/place.%d" % (tag, place)) as f:
+            found.append(int(re.search(r"pid (\d+)", f.read())[1]))
+    return found
+
+
+def controller():
+    """The controller is away while tasks run and end: nothing is concluded, and the same end comes."""
+    run, before, job = begin_waiting("away")
+    s.controller.send_signal(signal.SIGTERM)
+    s.controller.wait()
+    go(1)
+    t.until("the tasks end without it", lambda: {x["state"] for x in status()["tasks"]} == {"succeeded"})
+    s.start_controller("-R")
+    t.same("the controller was away", run.ended(), 0)
+    nothing_left("the controller was away", new_jobs(before))
+
+
+def forgotten():
+    """The controller comes back without its state: what runs goes on, or is told as lost, and ids that begin
+    again are not mistaken."""
+    run, before, job = begin_waiting("lost", "{times: 1, delay: 0s}")
+    s.controller.kill()
+    s.controller.wait()
+    shutil.rmtree(s.folder + "/state")
+    os.makedirs(s.folder + "/state")
+    s.start_controller("-c")
+    t.until("it answers", lambda: s.run(["scontrol", "ping"])[0] == 0)
+    go(1)
+    go(2)
+    t.check("the state is lost: the run ends", run.ended() in (0, 1), run.text())
+    t.same("the state is lost: no node is drained", s.drained(), "")
+
+
+def main():
+    global flowrun, s
+    why = slurm_lib.why_not()
+    if why is not None:
+        print("skipped:", why)
+        sys.exit(77)
+    flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
+    t.begin_plain()
+    os.makedirs("cluster")
+    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
+    os.mkdir("home")
+    s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, KillWait=6)
+    if t.check("Slurm is up", s.start(), s.report()):
+        {"runs": runs, "kills": kills, "ends": ends}[sys.argv[2]]()
+    s.stop()
+    t.finish()
+
+
+main()
