@@ -181,7 +181,9 @@ static void on_ended(struct fr_run *run, struct run_attempt *at, const struct fr
     }
     ev.no_retry = ev.no_retry ||
                   (act->what == FR_USES && e->cause == FR_END_EXIT && e->code == FR_EXIT_USAGE);
-    run_queue_or_die(run, &ev);
+    at->displaced = ev.proven && run_displaces(run, at, ev.cause);
+    if (!at->displaced)
+        run_queue_or_die(run, &ev);
 }
 
 static void on_unknown(struct fr_run *run, struct run_attempt *at, bool prepared)

@@ -207,8 +207,11 @@ enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, c
                           struct fr_err *err);
 /* How control and the other nodes name a node. */
 const char *run_node_address(const struct fr_run *run, uint32_t node);
-bool run_local(const struct fr_plan *plan, uint32_t node);           /* on this machine */
+bool run_local(const struct fr_plan *plan, uint32_t node); /* on this machine */
 bool run_node_local(const struct fr_run *run, uint32_t node);
+bool run_is_place(const struct fr_run *run, uint32_t n); /* of an allocation */
+/* Whether that end waits for fr_run_displaced(), which tells its cause. */
+bool run_displaces(const struct fr_run *run, const struct run_attempt *at, enum fr_cause cause);
 
 /* ---- values.c ---- */
 struct run_scope { /* whose values: an instance */

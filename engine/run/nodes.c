@@ -82,7 +82,7 @@ static void note_down(struct fr_run *run, uint32_t n, const char *text, bool fin
     fr_buf_finish(&waits);
 }
 
-static bool is_place(const struct fr_run *run, uint32_t n)
+bool run_is_place(const struct fr_run *run, uint32_t n)
 {
     const struct fr_node *spec = run->plan->nodes[n].spec;
 
@@ -95,7 +95,7 @@ void run_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *e
     struct fr_event down = {.kind = FR_EV_NODE_DOWN, .node = n, .since_ms = fr_sys.mono_ms()};
     bool first = node->up || node->down_wall == 0;
 
-    if (is_place(run, n) && !lives_there(run, n)) {
+    if (run_is_place(run, n) && !lives_there(run, n)) {
         if (node->up)
             run_node_note(run, n, "left: %s", bare(run, n, ev->err.msg));
         node->up = false;

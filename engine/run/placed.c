@@ -25,8 +25,25 @@ enum fr_rc fr_run_placed(struct fr_run *run, uint32_t node, const char *address,
     return n->address != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for an address");
 }
 
+/* A keeper ends attempts as its job ends. With lost_after: it may have been their lease. */
+bool run_displaces(const struct fr_run *run, const struct run_attempt *at, enum fr_cause cause)
+{
+    return cause == FR_CAUSE_NODE_LOST && run_is_place(run, run_node_of(run, at->inst)) &&
+           run_task_of(run, at->inst)->spec->lost_after_ms == 0;
+}
+
 void fr_run_displaced(struct fr_run *run, uint32_t node, enum fr_cause cause, bool proven)
 {
+    for (struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
+        if (!at->displaced || run_node_of(run, at->inst) != node)
+            continue;
+        at->displaced = false;
+        run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_ENDED,
+                                                 .inst = at->inst,
+                                                 .attempt = at->id,
+                                                 .cause = cause,
+                                                 .proven = true});
+    }
     run_queue_or_die(
         run,
         &(struct fr_event){.kind = FR_EV_ABANDON, .node = node, .cause = cause, .proven = proven});

@@ -72,6 +72,7 @@ struct run_attempt {
     bool followed;           /* the node sends its log */
     bool busy;               /* an older attempt still runs in its place and is being stopped */
     bool ended, log_end;     /* its end, and the end of its log, were posted */
+    bool displaced;          /* ended by its keeper: the allocation's end has the cause */
     bool missing_said;       /* users know that its output does not come */
     bool ack;                /* its end is committed */
     uint64_t log_bytes, metrics_bytes; /* once ended */

@@ -431,10 +431,10 @@ static enum fr_rc get_output(struct run_scope *scope, const struct fr_ref *ref, 
     if (!run_node_local(scope->run, run_node_of(scope->run, inst)))
         scope->other_node = scope->run->plan->nodes[run_node_of(scope->run, inst)].name;
     if ((value = run_output(scope->run, inst, ref->name)) == NULL)
-        return fr_fail(
-            err, FR_NOTFOUND, "%s (%s) gave no output '%s'", scope->run->plan->insts[inst].key,
-            fr_state_name(fr_sched_row(scope->run->sched, inst, fr_sys.mono_ms()).state),
-            ref->name);
+        return fr_fail(err, FR_NOTFOUND, "%s (%s) gave no output '%s'",
+                       scope->run->plan->insts[inst].key,
+                       fr_state_name(fr_sched_row(scope->run->sched, inst, fr_sys.mono_ms()).state),
+                       ref->name);
     fr_buf_text(out, value);
     return FR_OK;
 }

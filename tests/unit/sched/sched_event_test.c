@@ -369,40 +369,6 @@ static void test_events(void)
     }
 }
 
-/* Whether nodes 0 and 1 are needed: now, later, or not (-). */
-static void test_need(void)
-{
-    static const struct {
-        const char *row, *spec, *script, *want;
-    } cases[] = {
-        {"ready, its node is not there", "a; b: @n2 a", "begin", "now later"},
-        {"it is there", "a; b: @n2 a", "begin up.0", "now later"},
-        {"it runs", "a; b: @n2 a", "begin up.0 launched.0", "now later"},
-        {"its node is away", "a; b: @n2 a", "begin up.0 launched.0 down.0", "now later"},
-        {"it has ended", "a; b: @n2 a", "begin up.0 launched.0 exit0.0", "- now"},
-        {"it runs again in a moment", "a: retry=1 delay=500; b: @n2 a",
-         "begin up.0 launched.0 exit1.0", "later later"},
-        {"both have ended", "a; b: @n2 a", "begin up.0 launched.0 exit0.0 up.1 launched.1 exit0.1",
-         "- -"},
-        {"a gang waits for the second", "g: @all gang", "begin up.0", "now now"},
-    };
-    static const char *const shown[] = {
-        [FR_NEED_NONE] = "-", [FR_NEED_LATER] = "later", [FR_NEED_NOW] = "now"};
-
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct bench b;
-        char got[40];
-
-        check_row(cases[i].row);
-        bench_init(&b, cases[i].spec);
-        say_all(&b, cases[i].script);
-        snprintf(got, sizeof got, "%s %s", shown[fr_sched_need(b.s, 0)],
-                 shown[fr_sched_need(b.s, 1)]);
-        CHECK_TEXT(got, cases[i].want);
-        bench_finish(&b);
-    }
-}
-
 /* The limit of a run, 12 s, and ends that are heard of later than they were: "exit0@15000.0" was so
  * long ago. What state and outcome the run has then, and each instance. */
 static void test_limit_late(void)
@@ -704,7 +670,6 @@ int main(void)
     test_doubts();
     test_no_memory();
     test_events();
-    test_need();
     test_limit_late();
     test_stale();
     test_load();

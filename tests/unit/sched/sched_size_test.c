@@ -1,4 +1,5 @@
-/* 100,000 instances: one event is little work, and an instance takes little memory. */
+/* 100,000 instances: one event is little work, and an instance takes little memory. What a node is
+ * needed for. */
 #include "engine/base/sys.h"
 #include "tests/unit/sched/sched_bench.h"
 
@@ -301,6 +302,40 @@ static void test_memory(void)
     free(g);
 }
 
+/* Whether nodes 0 and 1 are needed: now, later, or not (-). */
+static void test_need(void)
+{
+    static const struct {
+        const char *row, *spec, *script, *want;
+    } cases[] = {
+        {"ready, its node is not there", "a; b: @n2 a", "begin", "now later"},
+        {"it is there", "a; b: @n2 a", "begin up.0", "now later"},
+        {"it runs", "a; b: @n2 a", "begin up.0 launched.0", "now later"},
+        {"its node is away", "a; b: @n2 a", "begin up.0 launched.0 down.0", "now later"},
+        {"it has ended", "a; b: @n2 a", "begin up.0 launched.0 exit0.0", "- now"},
+        {"it runs again in a moment", "a: retry=1 delay=500; b: @n2 a",
+         "begin up.0 launched.0 exit1.0", "later later"},
+        {"both have ended", "a; b: @n2 a", "begin up.0 launched.0 exit0.0 up.1 launched.1 exit0.1",
+         "- -"},
+        {"a gang waits for the second", "g: @all gang", "begin up.0", "now now"},
+    };
+    static const char *const shown[] = {
+        [FR_NEED_NONE] = "-", [FR_NEED_LATER] = "later", [FR_NEED_NOW] = "now"};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench b;
+        char got[40];
+
+        check_row(cases[i].row);
+        bench_init(&b, cases[i].spec);
+        say_all(&b, cases[i].script);
+        snprintf(got, sizeof got, "%s %s", shown[fr_sched_need(b.s, 0)],
+                 shown[fr_sched_need(b.s, 1)]);
+        CHECK_TEXT(got, cases[i].want);
+        bench_finish(&b);
+    }
+}
+
 int main(void)
 {
     test_big();
@@ -308,5 +343,6 @@ int main(void)
     test_retry();
     test_one_node();
     test_memory();
+    test_need();
     return check_done();
 }
