@@ -163,14 +163,6 @@ const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena)
     return id != NULL ? fixed(arena, words, id) : NULL;
 }
 
-const char *const *fr_hostnames_args(struct fr_str hosts, struct fr_arena *arena)
-{
-    static const char *const words[] = {"scontrol", "show", "hostnames", NULL};
-    const char *list = fr_arena_text(arena, hosts.p, hosts.n);
-
-    return list != NULL ? fixed(arena, words, list) : NULL;
-}
-
 const char *const *fr_slurm_config_args(struct fr_arena *arena)
 {
     static const char *const words[] = {"scontrol", "show", "config", NULL};

@@ -4,8 +4,8 @@
  * turn, in the order of the calls.
  *
  * Budget. Commands that reach slurmctld (sbatch, squeue, scancel, scontrol show config) take one of
- * 6 places, refilled at `rpc` a minute (12). Others (scontrol show hostnames) run at once, beside
- * them. Links (srun) are not counted here: they are started by exec.
+ * 6 places, refilled at `rpc` a minute (12). Others run at once, beside them.
+ * Links (srun) are not counted here: they are started by exec.
  *
  * Errors. A command that fails with "Unable to contact slurm controller" and the like, or is killed
  * after its limit, is no answer: the cluster is `away` from the first of these until a command

@@ -34,7 +34,6 @@ const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *ar
 /* All jobs of this user with those tags, ended ones too, as long as Slurm knows them. */
 const char *const *fr_squeue_args(const char *const *tags, size_t n, struct fr_arena *arena);
 const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena);
-const char *const *fr_hostnames_args(struct fr_str hosts, struct fr_arena *arena);
 const char *const *fr_slurm_config_args(struct fr_arena *arena);
 /* A link to the keeper of a place: srun of a step that relays bytes (node/relay.h). */
 struct fr_slurm_step {
@@ -62,10 +61,6 @@ struct fr_squeue_line {
 };
 typedef void fr_squeue_fn(void *arg, const struct fr_squeue_line *line);
 enum fr_rc fr_squeue_read(struct fr_str out, fr_squeue_fn *on_job, void *arg, struct fr_err *err);
-
-/* One host name a line, in the order of places; FR_CORRUPT. */
-enum fr_rc fr_hostnames_read(struct fr_str out, struct fr_arena *arena, const char *const **hosts,
-                             size_t *n, struct fr_err *err);
 
 /* What `scontrol show config` says. */
 struct fr_slurm_config {

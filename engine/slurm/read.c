@@ -224,30 +224,6 @@ enum fr_rc fr_squeue_read(struct fr_str out, fr_squeue_fn *on_job, void *arg, st
 
 /* ---- scontrol ---- */
 
-enum fr_rc fr_hostnames_read(struct fr_str out, struct fr_arena *arena, const char *const **hosts,
-                             size_t *n, struct fr_err *err)
-{
-    const char **list = NULL;
-    struct fr_str line;
-
-    *hosts = NULL;
-    *n = 0;
-    for (size_t k = 0; fr_next_line(&out, &line); *n = ++k) {
-        line = trimmed(line);
-        if (!only(line, NAME)) {
-            *n = 0;
-            return corrupt(err, "scontrol show hostnames", line);
-        }
-        if ((list = fr_arena_grow(arena, list, k, sizeof(*list))) == NULL ||
-            (list[k] = fr_arena_text(arena, line.p, line.n)) == NULL) {
-            *n = 0;
-            return fr_fail(err, FR_NOMEM, "no memory for the hosts of an allocation");
-        }
-    }
-    *hosts = list;
-    return FR_OK;
-}
-
 /* The number that text begins with; 0: none. */
 static int64_t number(struct fr_str text)
 {

@@ -51,21 +51,6 @@ static void squeue(struct fr_str in)
     fuzz_want_err(fr_squeue_read(in, on_job, &t, &err), &err);
 }
 
-static void hostnames(struct fr_str in)
-{
-    const char *const *hosts;
-    struct fr_arena arena = {0};
-    struct fr_err err = {0};
-    size_t n;
-    enum fr_rc rc = fr_hostnames_read(in, &arena, &hosts, &n, &err);
-
-    fuzz_want_err(rc, &err);
-    fuzz_want(rc == FR_OK || n == 0, "hosts come with success alone");
-    for (size_t i = 0; i < n; i++)
-        fuzz_want(hosts[i][0] != '\0' && strpbrk(hosts[i], " /\n|;'") == NULL, "a host is a name");
-    fr_arena_finish(&arena);
-}
-
 static void sbatch(struct fr_str out, struct fr_str errors, int code)
 {
     struct fr_arena arena = {0};
@@ -100,7 +85,6 @@ void fuzz_squeue(struct fr_str in)
 
     switch (in.n > 0 ? in.p[0] : 'q') {
     case 'h':
-        hostnames(rest);
         break;
     case 'c':
         fuzz_want_err(fr_slurm_config_read(rest, &config, &err), &err);

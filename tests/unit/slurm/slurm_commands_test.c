@@ -104,8 +104,6 @@ static void test_others(void)
                "squeue --noheader --me --states=all -o %i|%A|%T|%r|%M|%L|%S|%e|%N|%B|%j "
                "--name=fr-A,fr-B");
     CHECK_TEXT(joined(fr_scancel_args(4711, &arena)), "scancel 4711");
-    CHECK_TEXT(joined(fr_hostnames_args(FR_STR("nid[1-2]"), &arena)),
-               "scontrol show hostnames nid[1-2]");
     CHECK_TEXT(joined(fr_slurm_config_args(&arena)), "scontrol show config");
     fr_arena_finish(&arena);
 }
@@ -260,34 +258,6 @@ static void test_squeue_table(void)
     }
 }
 
-static void test_hostnames(void)
-{
-    static const struct {
-        const char *out, *want;
-    } rows[] = {{"nid001\nnid002\nnid7\ngpu-a1\n", "nid001 nid002 nid7 gpu-a1"},
-                {"", ""},
-                {"node]\n", NULL},
-                {"nid001\n\n", NULL}};
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const char *const *hosts = NULL;
-        struct fr_arena arena = {0};
-        struct fr_buf got = {0};
-        struct fr_err err = {0};
-        size_t n = 9;
-        enum fr_rc rc = fr_hostnames_read(fr_str_of(rows[i].out), &arena, &hosts, &n, &err);
-
-        check_row(rows[i].out);
-        CHECK_INT(rc, rows[i].want != NULL ? FR_OK : FR_CORRUPT);
-        CHECK(rc == FR_OK || n == 0);
-        for (size_t k = 0; k < n; k++)
-            fr_buf_fmt(&got, "%s%s", k > 0 ? " " : "", hosts[k]);
-        CHECK_TEXT(got.n > 0 ? got.p : "", rows[i].want != NULL ? rows[i].want : "");
-        fr_buf_finish(&got);
-        fr_arena_finish(&arena);
-    }
-}
-
 static void test_config(void)
 {
     static const char said[] = "Configuration data as of 2026-11-30T03:30:16\n"
@@ -364,7 +334,6 @@ int main(void)
     test_others();
     test_sbatch_end_table();
     test_squeue_table();
-    test_hostnames();
     test_config();
     test_reasons();
     return check_done();
