@@ -8,6 +8,7 @@ shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 # Fast: no stacks of allocations, little kept in quarantine. A found input is looked at with both.
 export TEST_DEADLINE=0 # -timeout below
+export OMP_NUM_THREADS=1 # threads that wait for work spin
 export ASAN_OPTIONS=detect_leaks=1:malloc_context_size=0:quarantine_size_mb=2 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 [ $# -gt 0 ] || set -- $(ls "$here/seeds")
 failed=0
