@@ -4,9 +4,11 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/link/link.h"
 
 enum {
     SBATCH_MS = 60000,
+    NO_PROGRAM = 127, /* exit status */
     LOOK_MS = 1000,   /* between two looks into the folder, while places come … */
     WATCH_MS = 30000, /* … and afterwards */
 };
@@ -377,6 +379,64 @@ void alloc_ask(struct host_cluster *c, int64_t now)
     fr_arena_finish(&arena);
 }
 
+/* ---- what a cluster says of itself ---- */
+
+static void on_config(void *arg, const struct fr_command_end *end)
+{
+    struct host_cluster *c = arg;
+    struct fr_slurm_config config;
+    struct fr_buf said = {0};
+    struct fr_err err = {0};
+
+    fr_link_quote(&said, end->errors.p, end->errors.n);
+    c->known = c->host->woken = true;
+    c->broken[0] = '\0';
+    if (end->code == NO_PROGRAM)
+        snprintf(c->broken, sizeof(c->broken),
+                 "there is no program scontrol in %s; load Slurm's module, or set path: of slurm:",
+                 c->path[0] != '\0' ? c->path : "PATH");
+    else if (end->code != 0)
+        snprintf(c->broken, sizeof(c->broken), "scontrol show config: %.300s",
+                 said.n > 0 ? said.p : "it failed");
+    else if (fr_slurm_config_read(end->out, &config, &err) != FR_OK)
+        snprintf(c->broken, sizeof(c->broken), "%.300s", err.msg);
+    fr_buf_finish(&said);
+    if (c->broken[0] != '\0')
+        return;
+    c->cgroups = config.cgroups;
+    c->kill_wait_ms = config.kill_wait_ms;
+    fr_cluster_limit(c->cluster, config.rpc);
+    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
+        if (al->cluster == c)
+            al->a.cgroups = c->cgroups;
+}
+
+/* What it says of itself: nothing is submitted before. */
+static void ask_config(struct host_cluster *c)
+{
+    struct fr_arena arena = {0};
+
+    c->known = false;
+    (void)fr_cluster_run(c->cluster,
+                         &(struct fr_command){.argv = fr_slurm_config_args(&arena),
+                                              .asks = true,
+                                              .repeat = true,
+                                              .ended = on_config,
+                                              .arg = c},
+                         NULL);
+    fr_arena_finish(&arena);
+}
+
+/* Slurm cannot be asked from here; the next allocation tries that anew. */
+static void refuse_broken(struct host_allocation *al)
+{
+    struct fr_err err = {0};
+
+    (void)fr_fail(&err, FR_NOTFOUND, "%s", al->cluster->broken);
+    refuse(al, &err);
+    ask_config(al->cluster);
+}
+
 /* ---- actions ---- */
 
 void alloc_act(struct host_allocation *al)
@@ -386,6 +446,8 @@ void alloc_act(struct host_allocation *al)
     al->due = 0;
     if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && (al->h == NULL || al->job != NULL))
         al->due |= FR_ALLOCATION_DO_SUBMIT; /* once its run is here, or the thread is back */
+    else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && al->cluster->broken[0] != '\0')
+        refuse_broken(al);
     else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0)
         start_job(al, FOLDER_MAKE);
     al->ask_now |= (due & FR_ALLOCATION_DO_ASK) != 0;
@@ -422,8 +484,7 @@ int64_t alloc_ask_ms(const struct host_allocation *al)
 void alloc_turn(struct host_allocation *al, int64_t now)
 {
     if (al->a.life.state == FR_ALLOCATION_WANTED && !al->dirty && al->h != NULL &&
-        al->cluster->known &&
-        fr_cluster_may_ask(al->cluster->cluster))
+        al->cluster->known && fr_cluster_may_ask(al->cluster->cluster))
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_MAY_ASK});
     if (al->a.due_ms != 0 && al->a.due_ms <= now)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_DUE});
@@ -455,23 +516,6 @@ void alloc_forget(struct host_allocation *al)
 
 /* ---- clusters ---- */
 
-static void on_config(void *arg, const struct fr_command_end *end)
-{
-    struct host_cluster *c = arg;
-    struct fr_slurm_config config;
-    struct fr_err err = {0};
-
-    if (end->code != 0 || fr_slurm_config_read(end->out, &config, &err) != FR_OK)
-        return;
-    c->cgroups = config.cgroups;
-    c->kill_wait_ms = config.kill_wait_ms;
-    c->known = true;
-    fr_cluster_limit(c->cluster, config.rpc);
-    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
-        if (al->cluster == c)
-            al->a.cgroups = c->cgroups;
-}
-
 static void on_changed(void *arg)
 {
     struct host_cluster *c = arg;
@@ -487,7 +531,6 @@ static bool same_path(const char *a, const char *b)
 struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int rpc)
 {
     struct host_cluster **at = &allocations_of(host)->clusters, *c;
-    struct fr_arena arena = {0};
     struct fr_cluster_args args = {.loop = host->env.loop,
                                    .path = path != NULL && path[0] != '\0' ? path : NULL,
                                    .rpc = rpc,
@@ -509,13 +552,6 @@ struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int r
     }
     memcpy(c->path, path != NULL ? path : "", strlen(path != NULL ? path : "") + 1);
     *at = c;
-    (void)fr_cluster_run(c->cluster,
-                         &(struct fr_command){.argv = fr_slurm_config_args(&arena),
-                                              .asks = true,
-                                              .repeat = true,
-                                              .ended = on_config,
-                                              .arg = c},
-                         NULL);
-    fr_arena_finish(&arena);
+    ask_config(c);
     return c;
 }

@@ -1,6 +1,7 @@
 /* Places of allocations: where they are, that they are gone, and what users hear of it. */
 #include "engine/allocate/private.h"
 
+#include "engine/link/link.h"
 #include "engine/run/placed.h"
 #include "engine/slurm/wait.h"
 
@@ -95,7 +96,13 @@ void alloc_places_gone(struct host_allocation *al)
 static void text_of(const struct host_allocation *al, struct fr_buf *out)
 {
     const struct fr_allocation_life *l = &al->a.life;
+    const char *why;
 
+    if (l->state != FR_ALLOCATION_OVER && fr_cluster_away(al->cluster->cluster, &why) != 0) {
+        fr_buf_text(out, "Slurm does not answer: ");
+        fr_link_quote(out, why, strlen(why));
+        return;
+    }
     if (l->state == FR_ALLOCATION_OVER && l->note[0] != '\0')
         fr_buf_fmt(out, "Slurm job %lld (%s) is over: %s", (long long)l->job, al->row.name,
                    l->note);

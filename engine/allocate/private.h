@@ -14,11 +14,12 @@ struct host_cluster {
     struct fr_host *host;       /* borrows */
     struct fr_cluster *cluster; /* owns */
     char *path;                 /* owns; NULL: none */
-    int64_t ask_ms; /* mono_ms() when its jobs are asked for; INT64_MAX: none waits for that */
-    bool asking;    /* squeue runs */
-    bool known;     /* what it says of itself: nothing is submitted before */
+    int64_t ask_ms;   /* mono_ms() when its jobs are asked for; INT64_MAX: none waits for that */
+    bool asking;      /* squeue runs */
+    bool known;       /* what it says of itself: nothing is submitted before */
+    char broken[400]; /* why it cannot be asked from here; "": it can */
     int64_t kill_wait_ms;
-    bool cgroups;   /* a job's processes end with it, for sure */
+    bool cgroups; /* a job's processes end with it, for sure */
 };
 
 enum { ALLOC_SEEN_MOST = 4 }; /* jobs of one tag */

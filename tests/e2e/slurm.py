@@ -169,6 +169,10 @@ def refused(before):
         t.has("Slurm's words about %s" % key, text.lower(), words)
         t.same("no attempt", [x["attempts"] for x in status()["tasks"]], [0])
     t.same("no job", new_jobs(before), [])
+    os.mkdir("none")
+    code, text = s.run([flowrun, pipeline("bare", "a: {on: train1, run: 'true'}")], PATH=t.folder + "/none")
+    t.same("without Slurm's programs", code, 6)
+    t.has("what is missing is said", text, "a@train1 failed: there is no program scontrol in PATH; load Slurm's module")
 
 
 def left(before):
@@ -322,7 +326,7 @@ def main():
     os.makedirs("cluster")
     os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
     os.mkdir("home")
-    s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, KillWait=6)
+    s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, KillWait=15)
     if t.check("Slurm is up", s.start(), s.report()):
         {"runs": runs, "kills": kills, "ends": ends}[sys.argv[2]]()
     s.stop()
