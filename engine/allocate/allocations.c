@@ -4,7 +4,10 @@
 #include "engine/run/metrics.h"
 #include "engine/run/placed.h"
 
-enum { RETRY_MS = 1000 /* rows could not be written */ };
+enum {
+    RETRY_MS = 1000,  /* rows could not be written */
+    CLOSE_MS = 60000, /* keepers close behind the end of their job */
+};
 
 struct host_allocations *allocations_of(const struct fr_host *host)
 {
@@ -200,7 +203,8 @@ static void attach(struct host_run *h, struct host_allocation *al,
         alloc_places_known(al);
 }
 
-/* The newest of a name that is over already: a host that died may not have told the run. */
+/* The newest of a name that is over already: a host that died may not have told the run. A refusal
+ * is not told again: what needs the allocation asks for another one. */
 static enum fr_rc load_over(struct host_run *h, const struct fr_allocation_rows *rows,
                             const struct fr_allocation_spec *spec, struct fr_err *err)
 {
@@ -215,7 +219,7 @@ static enum fr_rc load_over(struct host_run *h, const struct fr_allocation_rows 
     if ((al = add(h->host, newest)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for an allocation");
     attach(h, al, spec);
-    alloc_places_gone(al);
+    alloc_displace(al);
     return FR_OK;
 }
 
@@ -327,17 +331,25 @@ static enum fr_rc decided(struct host_run *h, struct fr_err *err)
     const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
     enum fr_rc rc = FR_OK;
 
-    if (slurm == NULL || !fr_run_added(h->run))
+    if (slurm == NULL)
         return FR_OK;
     for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++)
         rc = look(h, &slurm->allocations[i], err);
     return rc;
 }
 
+/* Its keepers may still close; of a run that is over that is waited for. */
+static bool may_close(const struct host_allocation *al)
+{
+    const struct fr_allocation_life *l = &al->a.life;
+
+    return al->ends && l->job != 0 && !l->proven && fr_sys.wall_ms() < l->ended_wall + CLOSE_MS;
+}
+
 static bool is_done(const struct host_allocation *al)
 {
-    return al->a.life.state == FR_ALLOCATION_OVER && !al->dirty && al->due == 0 && !al->removes &&
-           al->job == NULL;
+    return !may_close(al) && al->a.life.state == FR_ALLOCATION_OVER && !al->dirty && al->due == 0 &&
+           !al->removes && al->job == NULL;
 }
 
 static void run_gone(struct host_run *h)
@@ -363,7 +375,7 @@ static void run_gone(struct host_run *h)
  */
 static int64_t look_due(const struct host_allocation *al)
 {
-    if (al->h == NULL || al->a.life.state == FR_ALLOCATION_RELEASING)
+    if (al->h == NULL || al->dirty || al->a.life.state == FR_ALLOCATION_RELEASING)
         return INT64_MAX;
     if (al->a.life.state == FR_ALLOCATION_OVER)
         return al->pauses ? al->used_ms : INT64_MAX;

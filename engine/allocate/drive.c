@@ -23,8 +23,8 @@ struct folder_job {
     enum folder_call call;
     struct fr_arena arena; /* owns all texts */
     struct alloc_folder folder;
-    const char *script, *program;
-    int64_t job;
+    const char *program;
+    int64_t job, kill_wait_ms;
     size_t n;
     struct alloc_seen seen;
     const char *log;
@@ -41,12 +41,29 @@ static void free_job(void *arg)
     fr_sys.free(j);
 }
 
+/* The folder with all that is in it before the submit. */
+static void make_folder(struct folder_job *j)
+{
+    const struct fr_allocation_spec spec = {.nodes = (int)j->n};
+    struct fr_slurm_submit s = {
+        .spec = &spec, .folder = j->folder.folder, .kill_wait_ms = j->kill_wait_ms};
+    const char *script = NULL;
+
+    j->rc = alloc_folder_make(&j->folder, &j->arena, &j->program, &j->err);
+    if (j->rc != FR_OK)
+        return;
+    s.flownode = j->program;
+    script = fr_slurm_script(&s, &j->arena);
+    j->rc = script == NULL ? fr_fail(&j->err, FR_NOMEM, "no memory for a script")
+                           : alloc_folder_script(j->folder.folder, script, &j->err);
+}
+
 static void in_thread(void *arg)
 {
     struct folder_job *j = arg;
 
     if (j->call == FOLDER_MAKE) {
-        j->rc = alloc_folder_make(&j->folder, &j->arena, &j->program, &j->err);
+        make_folder(j);
         return;
     }
     if (j->call == FOLDER_REMOVE) {
@@ -98,19 +115,15 @@ static enum fr_rc submit(struct host_allocation *al, struct fr_err *err)
                                 .account = fr_run_spec(al->h->run)->slurm->account,
                                 .tag = al->row.tag,
                                 .folder = al->row.folder,
-                                .flownode = al->row.program,
-                                .kill_wait_ms = al->cluster->kill_wait_ms};
-    const char *script, *const *argv;
+                                .flownode = al->row.program};
+    const char *const *argv;
     enum fr_rc rc = FR_OK;
 
     fr_id_text(al->row.run, run);
     s.comment = fr_arena_fmt(&arena, "flowrun:%s:%s", run, al->row.name);
-    script = fr_slurm_script(&s, &arena);
     argv = fr_sbatch_args(&s, &arena);
-    if (s.comment == NULL || script == NULL || argv == NULL)
+    if (s.comment == NULL || argv == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for a job");
-    if (rc == FR_OK)
-        rc = alloc_folder_script(al->row.folder, script, err);
     if (rc == FR_OK)
         rc = fr_cluster_run(al->cluster->cluster,
                             &(struct fr_command){.argv = argv,
@@ -243,11 +256,16 @@ static void start_job(struct host_allocation *al, enum folder_call call)
     struct folder_job *j = fr_sys.alloc(sizeof(*j));
     struct fr_err err = {0};
 
-    if (j == NULL)
+    (void)fr_fail(&err, FR_NOMEM, "no memory, or no thread, for the folder of an allocation");
+    if (j == NULL) {
+        if (call == FOLDER_MAKE)
+            refuse(al, &err);
         return;
+    }
     *j = (struct folder_job){.al = al,
                              .call = call,
                              .job = al->a.life.job,
+                             .kill_wait_ms = al->cluster->kill_wait_ms,
                              .answers = al->answered,
                              .n = al->spec != NULL ? (size_t)al->spec->nodes : al->n_places};
     j->work = (struct fr_work){.run = in_thread, .over = on_over, .drop = free_job, .arg = j};
@@ -258,19 +276,16 @@ static void start_job(struct host_allocation *al, enum folder_call call)
             fr_arena_fmt(&j->arena, "%s/flownode", fr_nodes_program_dir(al->host->env.nodes));
     }
     if (j->folder.folder == NULL ||
-        (call == FOLDER_MAKE && (j->folder.work == NULL || j->folder.flownode == NULL))) {
+        (call == FOLDER_MAKE && (j->folder.work == NULL || j->folder.flownode == NULL)) ||
+        fr_loop_work(al->host->env.loop, &j->work) != FR_OK) {
         free_job(j);
+        if (call == FOLDER_MAKE)
+            refuse(al, &err);
         return;
     }
     al->job = j;
-    al->removes = false;
-    if (fr_loop_work(al->host->env.loop, &j->work) != FR_OK) {
-        al->job = NULL;
-        free_job(j);
-        (void)fr_fail(&err, FR_NOMEM, "no thread for the folder of an allocation");
-        if (call == FOLDER_MAKE)
-            refuse(al, &err);
-    }
+    if (call == FOLDER_REMOVE)
+        al->removes = false;
 }
 
 /* ---- commands ---- */
@@ -352,6 +367,7 @@ void alloc_ask(struct host_cluster *c, int64_t now)
     struct fr_arena arena = {0};
     struct fr_err err = {0};
     const char **tags;
+    const char *const *argv;
     size_t n = 0;
     enum fr_rc rc = FR_OK;
 
@@ -367,15 +383,18 @@ void alloc_ask(struct host_cluster *c, int64_t now)
             al->ask_now = false;
             tags[n++] = al->row.tag;
         }
-    if (n > 0)
-        rc = fr_cluster_run(c->cluster,
-                            &(struct fr_command){.argv = fr_squeue_args(tags, n, &arena),
-                                                 .asks = true,
-                                                 .repeat = true,
-                                                 .ended = on_asked,
-                                                 .arg = c},
-                            &err);
+    argv = n > 0 ? fr_squeue_args(tags, n, &arena) : NULL;
+    if (n > 0 && argv == NULL)
+        rc = fr_fail(&err, FR_NOMEM, "no memory for a question");
+    else if (n > 0)
+        rc = fr_cluster_run(
+            c->cluster,
+            &(struct fr_command){
+                .argv = argv, .asks = true, .repeat = true, .ended = on_asked, .arg = c},
+            &err);
     c->asking = n > 0 && rc == FR_OK;
+    for (struct host_allocation *al = all->first; rc != FR_OK && al != NULL; al = al->next)
+        al->asked = al->asked && (al->cluster != c || al->answered);
     fr_arena_finish(&arena);
 }
 
@@ -501,7 +520,8 @@ int64_t alloc_due(const struct host_allocation *al)
     int64_t due = al->a.due_ms != 0 ? al->a.due_ms : INT64_MAX;
     int64_t ask = fr_cluster_may_ask_ms(al->cluster->cluster);
 
-    if (al->a.life.state == FR_ALLOCATION_WANTED && al->h != NULL && ask < due)
+    if (al->a.life.state == FR_ALLOCATION_WANTED && al->h != NULL && !al->dirty &&
+        al->cluster->known && ask < due)
         due = ask;
     return al->job == NULL && al->look_ms < due ? al->look_ms : due;
 }

@@ -83,12 +83,20 @@ void alloc_places_gone(struct host_allocation *al)
     al->failed = failed ? al->failed + 1 : 0;
     give_up = l->cause == FR_CAUSE_SUBMIT_FAILED || al->failed >= FAILED_MOST;
     al->used_ms = fr_sys.mono_ms() + (failed ? (int64_t)AGAIN_MS << al->failed : 0);
-    for (int k = 0; k < al->spec->nodes; k++) {
-        if (give_up && failed)
-            fr_run_unplaced(al->h->run, node_of(al, k), l->note);
-        fr_run_displaced(al->h->run, node_of(al, k),
-                         l->cause == FR_CAUSE_NONE ? FR_CAUSE_NODE_LOST : l->cause, l->proven);
-    }
+    for (int k = 0; give_up && failed && k < al->spec->nodes; k++)
+        fr_run_unplaced(al->h->run, node_of(al, k), l->note);
+    alloc_displace(al);
+}
+
+void alloc_displace(struct host_allocation *al)
+{
+    const struct fr_allocation_life *l = &al->a.life;
+    bool none = l->cause == FR_CAUSE_NONE || l->cause == FR_CAUSE_STOPPED; /* it was given back */
+
+    al->told = true;
+    for (int k = 0; k < al->spec->nodes; k++)
+        fr_run_displaced(al->h->run, node_of(al, k), none ? FR_CAUSE_NODE_LOST : l->cause,
+                         l->proven);
 }
 
 /* ---- what users hear ---- */
@@ -103,7 +111,9 @@ static void text_of(const struct host_allocation *al, struct fr_buf *out)
         fr_link_quote(out, why, strlen(why));
         return;
     }
-    if (l->state == FR_ALLOCATION_OVER && l->note[0] != '\0')
+    if (l->state == FR_ALLOCATION_OVER && l->note[0] != '\0' && l->job == 0)
+        fr_buf_fmt(out, "there is no allocation %s: %s", al->row.name, l->note);
+    else if (l->state == FR_ALLOCATION_OVER && l->note[0] != '\0')
         fr_buf_fmt(out, "Slurm job %lld (%s) is over: %s", (long long)l->job, al->row.name,
                    l->note);
     if (l->state != FR_ALLOCATION_QUEUED && l->state != FR_ALLOCATION_STARTING)

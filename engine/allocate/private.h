@@ -13,7 +13,7 @@ struct host_cluster {
     struct host_cluster *next;
     struct fr_host *host;       /* borrows */
     struct fr_cluster *cluster; /* owns */
-    char *path;                 /* owns; NULL: none */
+    char *path;                 /* owns; "": PATH */
     int64_t ask_ms;   /* mono_ms() when its jobs are asked for; INT64_MAX: none waits for that */
     bool asking;      /* squeue runs */
     bool known;       /* what it says of itself: nothing is submitted before */
@@ -29,7 +29,7 @@ struct host_allocation {
     struct host_allocation *next;
     struct fr_host *host;                  /* borrows */
     struct host_run *h;                    /* NULL: the host does not drive its run */
-    struct host_cluster *cluster;          /* borrows; NULL: none could be made */
+    struct host_cluster *cluster;          /* borrows */
     const struct fr_allocation_spec *spec; /* of the run's pipeline; NULL while h is */
     struct fr_allocation a;
     struct fr_allocation_row row; /* as stored, its texts in arena */
@@ -48,7 +48,6 @@ struct host_allocation {
     int64_t used_ms;            /* something last needed it; OVER: when the next may be taken */
     struct folder_job *job;     /* owns; NULL: none runs */
     int64_t look_ms;            /* the folder is read then; INT64_MAX: not */
-    const char *log;            /* what keepers or the script said first; in arena; NULL */
     struct alloc_place *places; /* texts in arena; NULL: not all are known */
     size_t n_places;
     bool closed;                   /* all keepers have written that nothing is left */
@@ -82,6 +81,7 @@ struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int r
 fr_place_fn alloc_find;
 void alloc_places_known(struct host_allocation *al); /* al->places: they may be connected */
 void alloc_places_gone(struct host_allocation *al);  /* it is over: the run hears of it */
+void alloc_displace(struct host_allocation *al);     /* what lived in it has ended with it */
 void alloc_say(struct host_allocation *al);          /* what it waits for, if that is news */
 
 #endif

@@ -169,6 +169,14 @@ def refused(before):
         t.has("Slurm's words about %s" % key, text.lower(), words)
         t.same("no attempt", [x["attempts"] for x in status()["tasks"]], [0])
     t.same("no job", new_jobs(before), [])
+    pipeline("later", "a: {on: train1, run: 'true'}")
+    with open("later.nodes.yaml") as f:
+        text = f.read().replace("time: 30m, idle", "time: 30m, partition: late, idle", 1)
+    with open("later.nodes.yaml", "w") as f:
+        f.write(text)
+    t.same("no such partition yet", ask("later.yaml")[0], 6)
+    s.run(["scontrol", "create", "PartitionName=late", "Nodes=ALL"])
+    t.same("asked again by a retry", ask("retry")[0], 0)
     os.mkdir("none")
     code, text = s.run([flowrun, pipeline("bare", "a: {on: train1, run: 'true'}")], PATH=t.folder + "/none")
     t.same("without Slurm's programs", code, 6)
