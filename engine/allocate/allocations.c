@@ -24,7 +24,7 @@ void alloc_apply(struct host_allocation *al, const struct fr_allocation_event *e
     al->due |= now.actions;
     al->twin = now.twin != 0 ? now.twin : al->twin;
     al->dirty |= now.changed;
-    al->host->woken = true;
+    al->host->woken |= now.changed || now.actions != 0;
 }
 
 /* The row's texts are those of the life until the next event: rows are written before. */

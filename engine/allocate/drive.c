@@ -320,7 +320,8 @@ static void on_line(void *arg, const struct fr_squeue_line *line)
             al->n_seen == ALLOC_SEEN_MOST)
             continue;
         al->seen[al->n_seen] = line->job;
-        al->seen[al->n_seen++].hosts = (struct fr_str){"", 0}; /* keepers name them */
+        /* whether it has hosts; keepers name them, and the text does not outlive the call */
+        al->seen[al->n_seen++].hosts = fr_str_of(line->job.hosts.n > 0 ? "-" : "");
     }
 }
 
@@ -503,7 +504,7 @@ int64_t alloc_ask_ms(const struct host_allocation *al)
 void alloc_turn(struct host_allocation *al, int64_t now)
 {
     if (al->a.life.state == FR_ALLOCATION_WANTED && !al->dirty && al->h != NULL &&
-        al->cluster->known && fr_cluster_may_ask(al->cluster->cluster))
+        al->cluster->known && al->a.due_ms <= now && fr_cluster_may_ask(al->cluster->cluster))
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_MAY_ASK});
     if (al->a.due_ms != 0 && al->a.due_ms <= now)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_DUE});
@@ -521,8 +522,8 @@ int64_t alloc_due(const struct host_allocation *al)
     int64_t ask = fr_cluster_may_ask_ms(al->cluster->cluster);
 
     if (al->a.life.state == FR_ALLOCATION_WANTED && al->h != NULL && !al->dirty &&
-        al->cluster->known && ask < due)
-        due = ask;
+        al->cluster->known)
+        due = ask > al->a.due_ms ? ask : al->a.due_ms;
     return al->job == NULL && al->look_ms < due ? al->look_ms : due;
 }
 

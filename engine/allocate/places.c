@@ -91,7 +91,10 @@ void alloc_places_gone(struct host_allocation *al)
 void alloc_displace(struct host_allocation *al)
 {
     const struct fr_allocation_life *l = &al->a.life;
-    bool none = l->cause == FR_CAUSE_NONE || l->cause == FR_CAUSE_STOPPED; /* it was given back */
+    /* It was given back, or did not begin as a whole: what ran there all the same has lost its
+     * node. */
+    bool none =
+        l->cause == FR_CAUSE_NONE || l->cause == FR_CAUSE_STOPPED || fr_cause_unstarted(l->cause);
 
     al->told = true;
     for (int k = 0; k < al->spec->nodes; k++)

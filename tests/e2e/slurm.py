@@ -2,11 +2,13 @@
 """flowrun on a real Slurm of three nodes on this machine (slurm_lib.py): a run takes an allocation, uses it
 and gives it back; kills of flowrun, links, keepers and the controller; limits, scancel, refusals.
 usage: slurm.py BUILD runs|kills|ends. Skipped where there is no Slurm, or without root."""
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -232,6 +234,36 @@ def kills():
     t.same("as many jobs as runs", len(names), len(homes))
     nothing_left("killed at the submit", made)
     killed_up()
+    limited(jobs())
+
+
+def limited(before):
+    """A limit of Slurm is no failure: the run is at rest for a minute, and asks again."""
+    os.mkdir("limit")
+    with open("limit/sbatch", "w", opener=lambda path, flags: os.open(path, flags, 0o755)) as f:
+        f.write("#!/bin/sh\n[ -e %s/room ] && exec %s \"$@\"\necho 'sbatch: error: Batch job submission failed: "
+                "Slurm temporarily unable to accept job, sleeping and retrying' >&2\nexit 1\n"
+                % (t.folder, shutil.which("sbatch")))
+    pipeline("limited", "a: {on: prep, run: 'until [ -e %s/turns ]; do sleep 0.1; done'}" % t.folder)
+    with open("limited.nodes.yaml") as f:
+        text = f.read().replace("rpc: 60", "rpc: 60\n  path: %s/limit" % t.folder)
+    with open("limited.nodes.yaml", "w") as f:
+        f.write(text)
+    run = Flowrun("limited.yaml")
+    rows = "SELECT note, job FROM allocation ORDER BY id DESC LIMIT 1"
+
+    def row():
+        with contextlib.closing(sqlite3.connect("file:%s/state/state.db?mode=ro" % t.folder, uri=True)) as store:
+            return store.execute(rows).fetchone()
+    t.until("the run is there", lambda: allocations(os.environ))
+    t.until("it hears of the limit", lambda: "temporarily unable" in row()[0])
+    open("room", "w").close()
+    t.until("it asks again", lambda: row()[1] != 0)
+    turns = status()["host"]["turns"]
+    t.check("the host was at rest", turns < 2000, turns)
+    open("turns", "w").close()
+    t.same("a limit", run.ended(), 0)
+    nothing_left("a limit", new_jobs(before))
 
 
 def killed_up():
