@@ -10,18 +10,16 @@ Settings are lines of slurm.conf; None leaves one out. Commands get SLURM_CONF b
 here sleeps to synchronise: until() polls for a state with a bound.
 """
 import atexit
-import fcntl
 import os
-import random
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 
+import trainer_lib
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun")
-claims = []  # files that are locked: ports of this process
 
 
 def why_not():
@@ -47,29 +45,12 @@ def until(state, seconds=120):
     return value
 
 
-def free_ports():
-    """The first of 32 ports that other tests leave alone until this process ends (trainer_lib.py)."""
-    draw = random.Random(os.getpid() * 999983 + len(claims))
-    for _ in range(200):
-        port = draw.randrange(20000, 32000, 32)
-        claim = open("%s/flowtrain-test-%d-port-%d" % (tempfile.gettempdir(), os.getuid(), port), "w")
-        with socket.socket(socket.AF_INET6) as s:
-            try:
-                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                s.bind(("::", port))
-                claims.append(claim)
-                return port
-            except OSError:
-                claim.close()
-    raise SystemExit("no free port")
-
-
 class Slurm:
     def __init__(self, folder, nodes=2, cgroups=False, **settings):
         self.folder, self.count = folder, nodes
         self.daemons, self.slurmd, self.controller = [], {}, None
         self.env = {"SLURM_CONF": folder + "/slurm.conf"}
-        host, port, p = socket.gethostname(), free_ports(), folder
+        host, port, p = socket.gethostname(), trainer_lib.free_port(), folder
         prefix = "node%d-" % port if cgroups else "node"  # a node's cgroup has its name
         self.names = [prefix + str(i + 1) for i in range(nodes)]
         conf = dict(
