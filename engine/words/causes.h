@@ -47,8 +47,9 @@ enum fr_cause_phase {
     X(CANCELLED_OUTSIDE, "cancelled_outside", 0, CUT, true, false,                                 \
       "somebody else cancelled its allocation; not retried unless listed",                         \
       "its allocation was cancelled by somebody else")                                             \
-    X(SUBMIT_FAILED, "submit_failed", 0, UNSTARTED, true, false,                                   \
-      "Slurm refuses its allocation; not retried unless listed", "Slurm refuses its allocation")
+    X(SUBMIT_FAILED, "submit_failed", 0, UNSTARTED, false, false,                                  \
+      "of an allocation that Slurm refuses; its tasks have start_failed",                          \
+      "Slurm refuses its allocation")
 
 #define FR_CAUSE_ID(name, ...) FR_CAUSE_##name,
 enum fr_cause { FR_CAUSE_NONE, FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };

@@ -428,11 +428,11 @@ static const struct {
      "p.yaml:1:36: times is '-1'; expected a whole number from 0 to 1000\n"
      "p.yaml:1:49: backoff is '0.5'; expected a number from 1 to 100\n"
      "p.yaml:1:59: 'exits' is no cause to try again; expected an exit code from 1 to 255, exit, "
-     "signal, timeout, oom, start_failed, node_lost, lost, unreachable, time_limit, preempted, "
-     "cancelled_outside or submit_failed; did you mean 'exit'?\n"
+     "signal, timeout, oom, start_failed, node_lost, lost, unreachable, time_limit, preempted "
+     "or cancelled_outside; did you mean 'exit'?\n"
      "p.yaml:1:66: '300' is no cause to try again; expected an exit code from 1 to 255, exit, "
-     "signal, timeout, oom, start_failed, node_lost, lost, unreachable, time_limit, preempted, "
-     "cancelled_outside or submit_failed\n"
+     "signal, timeout, oom, start_failed, node_lost, lost, unreachable, time_limit, preempted "
+     "or cancelled_outside\n"
      "p.yaml:1:79: delay is '10'; expected a duration like 10s or 1h30m"},
     {"a file's place that is too long", "tasks: {a: {run: x, files: {" X715 ": f}}}",
      "p.yaml:1:29: the file's place is 715 bytes long; a node takes at most 700"},
