@@ -28,6 +28,10 @@ STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded'
                       " const waits = [], logLines = () => new Promise((done) => waits.push((total) => done({total, bytes: total, items: Array(total).fill('x')})));"
                       " export const overtaken = async () => { const s = new LogSource(1, ''); s.indexed = true; const all = [s.grow(1, () => {}), s.grow(2, () => {})];"
                       " waits[1](2); await all[1]; waits[0](1); await all[0]; return [s.count, s.blocks.get(0).length]; };",
+         # Three are asked for; the first answers behind the second.
+         "dom": "export const ordered = async () => { const waits = [], seen = [];"
+                " const go = inOrder(() => new Promise((done) => waits.push(done)), (x) => seen.push(x)), all = [go(), go(), go()];"
+                " for (const [i, x] of [[1, 'b'], [0, 'a'], [2, 'c']]) { waits[i](x); await all[i]; } return seen; };",
          "states": "const h = null, STATES = %s;" % STATES,
          "failure": "const ERRORS = null, document = {getElementById: () => ({text: %s})};" % json.dumps(CAUSES),
          "model": "const ended = new Set(['succeeded', 'failed']), live = new Set(['starting', 'running']), oncePerFrame = (fn) => fn, throttled = () => () => asked++;"
@@ -57,6 +61,7 @@ ROWS = {
         ["meanwhile()", 2],
         ["overtaken()", [2, 2]],
     ],
+    "dom": [["ordered()", ["b", "c"]]],
     "failure": [
         ["[['exit', 3], ['signal', 9], ['node_lost', 0], ['', 0]].map(([cause, code]) => causeWords(cause, code))", ["exit code 3", "signal 9", "node lost", ""]],
         ["[causeMeaning('start_failed'), causeMeaning('expression'), causeMeaning('none'), causeMeaning('later')]",

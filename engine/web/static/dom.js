@@ -121,6 +121,20 @@ export function inSlices(step) {
     };
 }
 
+/* What ask() answers goes to show(), but for an answer that a newer one has overtaken. */
+export function inOrder(ask, show) {
+    let asked = 0, shown = 0;
+
+    return async () => {
+        const mine = ++asked, answer = await ask();
+
+        if (mine < shown)
+            return;
+        shown = mine;
+        show(answer);
+    };
+}
+
 /* fn now, then at most once in ms; a last call is never lost. stop() ends it. */
 export function throttled(fn, ms) {
     let timer = 0, again = false, stopped = false;

@@ -1,5 +1,5 @@
 /* The tab "Logs": which attempt, its lines, follow, search, links to lines. */
-import {fill, h, throttled} from './dom.js';
+import {fill, h, inOrder, throttled} from './dom.js';
 import {badge, live, runState, stateOf} from './states.js';
 import {bindKeys} from './keys.js';
 import {count} from './words.js';
@@ -33,7 +33,9 @@ class LogsTab {
             onPick: (from, to) => this.link(from, to)});
         this.window.wrap = localStorage.getItem('flowrun.wrap') === '1' || innerWidth < 560;
         this.build();
-        this.refresh = throttled(() => this.refreshMerged().catch(() => {}), 1500);
+        const merged = inOrder(async () => ({turn: this.turn, items: await this.mergedLines()}), (answer) => this.drawMerged(answer));
+
+        this.refresh = throttled(() => merged().catch((problem) => problem.status < 500 || this.refresh()), 1500);
         model.onNews((event, data) => this.news(event, data));
         this.stop = model.listen((changed) => this.changed(changed));
         this.unbind = bindKeys('Logs', {
@@ -331,12 +333,10 @@ class LogsTab {
         this.attempts.querySelectorAll('.chip')[at]?.focus();
     }
 
-    async refreshMerged() {
-        const {source, turn} = this, items = await this.mergedLines();
-
+    drawMerged({turn, items}) {
         if (turn !== this.turn)
             return;
-        source.set(items);
+        this.source.set(items);
         this.told(null);
         this.window.grown();
     }
@@ -382,8 +382,8 @@ class LogsTab {
     /* ---- news ---- */
 
     news(event, data) {
-        if ((event === 'log' || event === 'reset') && this.merged && this.source)
-            this.refresh();
+        if ((event === 'log' || event === 'reset') && this.merged)
+            this.inOpened(() => this.merged && this.source && this.refresh());
         else if (event === 'log' && data.attempt === this.attempt && this.source?.grow) {
             const turn = this.turn;
 
