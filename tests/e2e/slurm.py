@@ -77,6 +77,13 @@ def jobs():
     return {int(a): (b, c) for a, b, c in (line.split() for line in lines if line.strip())}
 
 
+def all_closed(folder):
+    """Whether it is there, and all its keepers closed: one that Slurm killed before it could leaves the folder."""
+    files = os.listdir(folder) if os.path.exists(folder) else []
+    places = [name for name in files if re.fullmatch(r"place\.\d+", name)]
+    return bool(files) and all(name + ".closed" in files for name in places)
+
+
 def nothing_left(what, ids):
     """The jobs are over, no process of one is left, and Slurm has taken no node out of use."""
     t.until(what + ": its jobs end", lambda: not [i for i in ids if s.state(i) in ("PENDING", "RUNNING", "COMPLETING")])
@@ -94,7 +101,7 @@ def nothing_left(what, ids):
                 found.append(words.replace("\0", " "))
         return found
     t.until(what + ": no process of its jobs is left", lambda: not left(), 60)
-    t.same(what + ": the folders of its jobs are gone", [tag for tag in tags if os.path.exists("work/alloc/" + tag)], [])
+    t.same(what + ": the folders of its jobs are gone", [tag for tag in tags if all_closed("work/alloc/" + tag)], [])
     t.same(what + ": no node is drained", s.drained(), "")
 
 
