@@ -180,10 +180,12 @@ static enum fr_rc load_open(struct fr_host *host, struct fr_err *err)
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         struct host_allocation *al = add(host, &rows.rows[i]);
 
-        if (al == NULL)
+        if (al == NULL) {
             rc = fr_fail(err, FR_NOMEM, "no memory for an allocation");
-        else
-            alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_LOADED});
+            break;
+        }
+        al->leaves = al->a.life.state == FR_ALLOCATION_OVER;
+        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_LOADED});
     }
     fr_arena_finish(&arena);
     if (rc == FR_OK)
@@ -198,28 +200,36 @@ static void attach(struct host_run *h, struct host_allocation *al,
 {
     al->h = h;
     al->spec = spec;
+    al->leaves = false;
     al->used_ms = fr_sys.mono_ms();
     if (al->places != NULL)
         alloc_places_known(al);
 }
 
-/* The newest of a name that is over already: a host that died may not have told the run. A refusal
- * is not told again: what needs the allocation asks for another one. */
-static enum fr_rc load_over(struct host_run *h, const struct fr_allocation_rows *rows,
-                            const struct fr_allocation_spec *spec, struct fr_err *err)
+static const struct fr_allocation_row *newest_of(const struct fr_allocation_rows *rows,
+                                                 const char *name)
 {
-    const struct fr_allocation_row *newest = NULL;
-    struct host_allocation *al;
+    for (size_t i = rows->n; i > 0; i--)
+        if (strcmp(rows->rows[i - 1].name, name) == 0)
+            return &rows->rows[i - 1];
+    return NULL;
+}
 
-    for (size_t i = 0; i < rows->n; i++)
-        if (strcmp(rows->rows[i].name, spec->name) == 0)
-            newest = &rows->rows[i];
-    if (newest == NULL || newest->state != FR_ALLOCATION_OVER)
-        return FR_OK;
-    if ((al = add(h->host, newest)) == NULL)
+/* One that is over tells so again: a host that died may not have told the run. A refusal is not
+ * told again: what needs the allocation asks for another one. */
+static enum fr_rc come_one(struct host_run *h, const struct fr_allocation_row *newest,
+                           const struct fr_allocation_spec *spec, struct fr_err *err)
+{
+    struct host_allocation *al = find(h->host, fr_run_id(h->run), spec->name);
+
+    if (newest != NULL && newest->state == FR_ALLOCATION_OVER &&
+        (al == NULL || al->row.no < newest->no) && (al = add(h->host, newest)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for an allocation");
+    if (al == NULL)
+        return FR_OK;
     attach(h, al, spec);
-    alloc_displace(al);
+    if (al->a.life.state == FR_ALLOCATION_OVER)
+        alloc_displace(al);
     return FR_OK;
 }
 
@@ -235,18 +245,21 @@ static enum fr_rc come(struct host_run *h, struct fr_err *err)
     rc = fr_store_allocations(h->host->env.store, fr_run_id(h->run), &arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++) {
         const struct fr_allocation_spec *spec = &slurm->allocations[i];
-        struct host_allocation *al = find(h->host, fr_run_id(h->run), spec->name);
 
-        if (al != NULL)
-            attach(h, al, spec);
-        else
-            rc = load_over(h, &rows, spec, err);
+        rc = come_one(h, newest_of(&rows, spec->name), spec, err);
     }
     fr_arena_finish(&arena);
     return rc;
 }
 
-/* before: the one that it follows, which is dropped; NULL: none. */
+static void leave(struct host_allocation *al)
+{
+    al->h = NULL;
+    al->spec = NULL;
+    al->leaves = true;
+}
+
+/* before: the one that it follows, which leaves; NULL: none. */
 static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec,
                        struct host_allocation *before, struct fr_err *err)
 {
@@ -281,7 +294,7 @@ static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec
     al->dirty = true;
     al->failed = before != NULL ? before->failed : 0;
     if (before != NULL)
-        drop(before);
+        leave(before);
     return FR_OK;
 }
 
@@ -333,6 +346,11 @@ static enum fr_rc decided(struct host_run *h, struct fr_err *err)
 
     if (slurm == NULL)
         return FR_OK;
+    for (struct host_allocation *al = allocations_of(h->host)->first; al != NULL; al = al->next)
+        if (al->h == h && al->tells) {
+            al->tells = false;
+            al->told = true;
+        }
     for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++)
         rc = look(h, &slurm->allocations[i], err);
     return rc;
@@ -343,13 +361,13 @@ static bool may_close(const struct host_allocation *al)
 {
     const struct fr_allocation_life *l = &al->a.life;
 
-    return al->ends && l->job != 0 && !l->proven && fr_sys.wall_ms() < l->ended_wall + CLOSE_MS;
+    return al->leaves && l->job != 0 && !l->proven && fr_sys.wall_ms() < l->ended_wall + CLOSE_MS;
 }
 
 static bool is_done(const struct host_allocation *al)
 {
     return !may_close(al) && al->a.life.state == FR_ALLOCATION_OVER && !al->dirty && al->due == 0 &&
-           !al->removes && al->job == NULL;
+           !al->removes && al->job == NULL && al->look_ms != 0;
 }
 
 static void run_gone(struct host_run *h)
@@ -361,8 +379,8 @@ static void run_gone(struct host_run *h)
             continue;
         al->h = NULL;
         al->spec = NULL;
-        al->ends = fr_run_now(h->run).state == FR_RUN_OVER;
-        if (al->ends)
+        al->leaves = al->leaves || fr_run_now(h->run).state == FR_RUN_OVER;
+        if (al->leaves)
             alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_UNNEEDED});
         if (is_done(al))
             drop(al);
@@ -378,7 +396,7 @@ static int64_t look_due(const struct host_allocation *al)
     if (al->h == NULL || al->dirty || al->a.life.state == FR_ALLOCATION_RELEASING)
         return INT64_MAX;
     if (al->a.life.state == FR_ALLOCATION_OVER)
-        return al->pauses ? al->used_ms : INT64_MAX;
+        return al->pauses && al->told ? al->used_ms : INT64_MAX;
     return al->used_ms + al->spec->idle_ms;
 }
 
@@ -422,7 +440,7 @@ static int64_t due(const struct fr_host *host)
 static bool owes(const struct fr_host *host)
 {
     for (const struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next)
-        if (al->ends && !is_done(al))
+        if (al->leaves && !is_done(al))
             return true;
     return false;
 }

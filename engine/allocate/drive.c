@@ -8,9 +8,10 @@
 
 enum {
     SBATCH_MS = 60000,
-    NO_PROGRAM = 127, /* exit status */
-    LOOK_MS = 1000,   /* between two looks into the folder, while places come … */
-    WATCH_MS = 30000, /* … and afterwards */
+    NO_PROGRAM = 127,     /* exit status */
+    LOOK_MS = 1000,       /* between two looks into the folder, while places come … */
+    WATCH_MS = 30000,     /* … and afterwards */
+    FOLDER_MS = 86400000, /* a folder in which not all keepers have closed stays so long */
 };
 
 /* ---- the folder, in threads ---- */
@@ -182,7 +183,7 @@ static bool keep_places(struct host_allocation *al, const struct alloc_seen *see
     return true;
 }
 
-static void answer(struct host_allocation *al, struct fr_str log)
+void alloc_answer(struct host_allocation *al, struct fr_str log)
 {
     alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_ANSWERED,
                                                   .text = log,
@@ -230,8 +231,19 @@ static void on_read(struct host_allocation *al, struct folder_job *j)
     if (al->closed)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLOSED});
     if (al->answered && j->answers)
-        answer(al, fr_str_of(seen->error != NULL ? seen->error : j->log));
+        alloc_answer(al, fr_str_of(seen->error != NULL ? seen->error : j->log));
     al->look_ms = next_look(al);
+}
+
+static void on_removed(struct host_allocation *al, const struct folder_job *j)
+{
+    if (j->rc != FR_OK) {
+        fr_log(FR_LOG_WARN, "slurm", "allocation=%s: its folder stays: %s", al->row.name,
+               j->err.msg);
+        return;
+    }
+    al->row.folder = "";
+    al->dirty = true;
 }
 
 static void on_over(void *arg)
@@ -245,9 +257,8 @@ static void on_over(void *arg)
         on_made(al, j);
     else if (j->call == FOLDER_READ)
         on_read(al, j);
-    else if (j->rc != FR_OK)
-        fr_log(FR_LOG_WARN, "slurm", "allocation=%s: its folder stays: %s", al->row.name,
-               j->err.msg);
+    else
+        on_removed(al, j);
     free_job(j);
 }
 
@@ -309,144 +320,6 @@ static void cancel(struct host_allocation *al, int64_t job)
     fr_arena_finish(&arena);
 }
 
-/* ---- answers ---- */
-
-static void on_line(void *arg, const struct fr_squeue_line *line)
-{
-    const struct host_cluster *c = arg;
-
-    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next) {
-        if (al->cluster != c || !al->asked || strcmp(line->tag, al->row.tag) != 0 ||
-            al->n_seen == ALLOC_SEEN_MOST)
-            continue;
-        al->seen[al->n_seen] = line->job;
-        /* whether it has hosts; keepers name them, and the text does not outlive the call */
-        al->seen[al->n_seen++].hosts = fr_str_of(line->job.hosts.n > 0 ? "-" : "");
-    }
-}
-
-static bool all_wait(const struct host_allocation *al)
-{
-    for (size_t i = 0; i < al->n_seen; i++)
-        if (strcmp(al->seen[i].state, "PENDING") != 0)
-            return false;
-    return al->n_seen > 0;
-}
-
-static void on_asked(void *arg, const struct fr_command_end *end)
-{
-    struct host_cluster *c = arg;
-    struct fr_err err = {0};
-    enum fr_rc rc = FR_OK;
-
-    c->asking = false;
-    c->host->woken = true;
-    if (end->code != 0)
-        rc = fr_fail(&err, FR_IO, "%.*s", (int)end->errors.n, end->errors.p);
-    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
-        if (al->cluster == c)
-            al->n_seen = 0;
-    if (rc == FR_OK)
-        rc = fr_squeue_read(end->out, on_line, c, &err);
-    if (rc != FR_OK)
-        fr_log(FR_LOG_WARN, "slurm", "squeue: %s", err.msg);
-    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next) {
-        if (al->cluster != c || !al->asked)
-            continue;
-        if (rc != FR_OK)
-            al->asked = false;
-        else if (all_wait(al))
-            answer(al, (struct fr_str){"", 0});
-        else
-            al->answered = true; /* once the folder is read */
-    }
-}
-
-void alloc_ask(struct host_cluster *c, int64_t now)
-{
-    struct host_allocations *all = allocations_of(c->host);
-    struct fr_arena arena = {0};
-    struct fr_err err = {0};
-    const char **tags;
-    const char *const *argv;
-    size_t n = 0;
-    enum fr_rc rc = FR_OK;
-
-    if (c->asking || c->ask_ms > now)
-        return;
-    for (const struct host_allocation *al = all->first; al != NULL; al = al->next)
-        n += al->cluster == c;
-    tags = fr_arena_array(&arena, n + 1, sizeof(*tags));
-    n = 0;
-    for (struct host_allocation *al = all->first; tags != NULL && al != NULL; al = al->next)
-        if (al->cluster == c && alloc_ask_ms(al) != INT64_MAX) {
-            al->asked = true;
-            al->ask_now = false;
-            tags[n++] = al->row.tag;
-        }
-    argv = n > 0 ? fr_squeue_args(tags, n, &arena) : NULL;
-    if (n > 0 && argv == NULL)
-        rc = fr_fail(&err, FR_NOMEM, "no memory for a question");
-    else if (n > 0)
-        rc = fr_cluster_run(
-            c->cluster,
-            &(struct fr_command){
-                .argv = argv, .asks = true, .repeat = true, .ended = on_asked, .arg = c},
-            &err);
-    c->asking = n > 0 && rc == FR_OK;
-    for (struct host_allocation *al = all->first; rc != FR_OK && al != NULL; al = al->next)
-        al->asked = al->asked && (al->cluster != c || al->answered);
-    fr_arena_finish(&arena);
-}
-
-/* ---- what a cluster says of itself ---- */
-
-static void on_config(void *arg, const struct fr_command_end *end)
-{
-    struct host_cluster *c = arg;
-    struct fr_slurm_config config;
-    struct fr_buf said = {0};
-    struct fr_err err = {0};
-
-    fr_link_quote(&said, end->errors.p, end->errors.n);
-    c->known = c->host->woken = true;
-    c->broken[0] = '\0';
-    if (end->code == NO_PROGRAM)
-        snprintf(c->broken, sizeof(c->broken),
-                 "there is no program scontrol in %s; load Slurm's module, or set path: of slurm:",
-                 c->path[0] != '\0' ? c->path : "PATH");
-    else if (end->code != 0)
-        snprintf(c->broken, sizeof(c->broken), "scontrol show config: %.300s",
-                 said.n > 0 ? said.p : "it failed");
-    else if (fr_slurm_config_read(end->out, &config, &err) != FR_OK)
-        snprintf(c->broken, sizeof(c->broken), "%.300s", err.msg);
-    fr_buf_finish(&said);
-    if (c->broken[0] != '\0')
-        return;
-    c->cgroups = config.cgroups;
-    c->kill_wait_ms = config.kill_wait_ms;
-    fr_cluster_limit(c->cluster, config.rpc);
-    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
-        if (al->cluster == c)
-            al->a.cgroups = c->cgroups;
-}
-
-/* What it says of itself: nothing is submitted before. */
-static void ask_config(struct host_cluster *c)
-{
-    struct fr_arena arena = {0};
-
-    c->known = false;
-    (void)fr_cluster_run(c->cluster,
-                         &(struct fr_command){.argv = fr_slurm_config_args(&arena),
-                                              .asks = true,
-                                              .repeat = true,
-                                              .ended = on_config,
-                                              .arg = c},
-                         NULL);
-    fr_arena_finish(&arena);
-}
-
 /* Slurm cannot be asked from here; the next allocation tries that anew. */
 static void refuse_broken(struct host_allocation *al)
 {
@@ -454,10 +327,16 @@ static void refuse_broken(struct host_allocation *al)
 
     (void)fr_fail(&err, FR_NOTFOUND, "%s", al->cluster->broken);
     refuse(al, &err);
-    ask_config(al->cluster);
+    alloc_cluster_again(al->cluster);
 }
 
 /* ---- actions ---- */
+
+/* Keepers may still write there. */
+static bool may_remove(const struct fr_allocation_life *l)
+{
+    return l->proven || fr_sys.wall_ms() > l->ended_wall + FOLDER_MS;
+}
 
 void alloc_act(struct host_allocation *al)
 {
@@ -485,7 +364,7 @@ void alloc_act(struct host_allocation *al)
         cancel(al, al->twin);
     if ((due & FR_ALLOCATION_DO_END) != 0) {
         alloc_places_gone(al);
-        al->removes = al->a.life.proven; /* else keepers may still write there */
+        al->removes = al->row.folder[0] != '\0' && may_remove(&al->a.life);
     }
     if (al->removes && al->job == NULL)
         start_job(al, FOLDER_REMOVE);
@@ -533,46 +412,4 @@ void alloc_forget(struct host_allocation *al)
     if (al->job != NULL && fr_loop_forget(al->host->env.loop, &al->job->work))
         free_job(al->job);
     al->job = NULL;
-}
-
-/* ---- clusters ---- */
-
-static void on_changed(void *arg)
-{
-    struct host_cluster *c = arg;
-
-    c->host->woken = true;
-}
-
-static bool same_path(const char *a, const char *b)
-{
-    return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
-}
-
-struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int rpc)
-{
-    struct host_cluster **at = &allocations_of(host)->clusters, *c;
-    struct fr_cluster_args args = {.loop = host->env.loop,
-                                   .path = path != NULL && path[0] != '\0' ? path : NULL,
-                                   .rpc = rpc,
-                                   .changed = on_changed};
-
-    while (*at != NULL && !same_path((*at)->path, path))
-        at = &(*at)->next;
-    if (*at != NULL)
-        return *at;
-    if ((c = fr_sys.alloc(sizeof(*c))) == NULL)
-        return NULL;
-    *c = (struct host_cluster){.host = host, .ask_ms = INT64_MAX};
-    args.arg = c;
-    c->path = fr_sys.alloc(strlen(path != NULL ? path : "") + 1);
-    if (c->path == NULL || fr_cluster_create(&args, &c->cluster, NULL) != FR_OK) {
-        fr_sys.free(c->path);
-        fr_sys.free(c);
-        return NULL;
-    }
-    memcpy(c->path, path != NULL ? path : "", strlen(path != NULL ? path : "") + 1);
-    *at = c;
-    ask_config(c);
-    return c;
 }

@@ -74,10 +74,10 @@ void alloc_places_gone(struct host_allocation *al)
     bool failed = l->cause == FR_CAUSE_SUBMIT_FAILED || l->cause == FR_CAUSE_START_FAILED;
     bool give_up;
 
-    al->told = true;
     al->look_ms = l->proven ? INT64_MAX : 0; /* keepers may still write that nothing is left */
     al->places = NULL;
-    if (al->h == NULL)
+    al->told = al->h == NULL;
+    if (al->told)
         return;
     al->pauses = true;
     al->failed = failed ? al->failed + 1 : 0;
@@ -96,7 +96,7 @@ void alloc_displace(struct host_allocation *al)
     bool none =
         l->cause == FR_CAUSE_NONE || l->cause == FR_CAUSE_STOPPED || fr_cause_unstarted(l->cause);
 
-    al->told = true;
+    al->tells = true;
     for (int k = 0; k < al->spec->nodes; k++)
         fr_run_displaced(al->h->run, node_of(al, k), none ? FR_CAUSE_NODE_LOST : l->cause,
                          l->proven);

@@ -43,7 +43,7 @@ struct host_allocation {
     size_t n_seen;
     int64_t twin;
     int failed;                 /* so many in a row did not begin */
-    bool ends;                  /* its run is over */
+    bool leaves;                /* its run is over, or has another one: it goes once it is done */
     bool pauses;                /* OVER: until used_ms */
     int64_t used_ms;            /* something last needed it; OVER: when the next may be taken */
     struct folder_job *job;     /* owns; NULL: none runs */
@@ -52,7 +52,7 @@ struct host_allocation {
     size_t n_places;
     bool closed;                   /* all keepers have written that nothing is left */
     bool removes;                  /* its folder is to be removed */
-    bool told;                     /* its end reached the run */
+    bool tells, told;              /* its end: the run has yet to decide on it; it has */
     char said[FR_ALLOCATION_NOTE]; /* the newest note to the run's users */
 };
 
@@ -71,11 +71,16 @@ void alloc_apply(struct host_allocation *al, const struct fr_allocation_event *e
 void alloc_act(struct host_allocation *al);               /* al->due */
 void alloc_turn(struct host_allocation *al, int64_t now); /* what has become due */
 int64_t alloc_due(const struct host_allocation *al);      /* mono_ms; INT64_MAX */
-void alloc_ask(struct host_cluster *c, int64_t now);      /* squeue, if it is due */
 int64_t alloc_ask_ms(const struct host_allocation *al);   /* INT64_MAX: it needs no answer */
 void alloc_forget(struct host_allocation *al);            /* nothing answers any more */
+/* Slurm has told al->seen. log: the end of what its job wrote. */
+void alloc_answer(struct host_allocation *al, struct fr_str log);
+
+/* clusters.c */
 /* The cluster with Slurm's commands there. NULL: no memory. */
 struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int rpc);
+void alloc_cluster_again(struct host_cluster *c);    /* asks what it says of itself */
+void alloc_ask(struct host_cluster *c, int64_t now); /* squeue, if it is due */
 
 /* places.c */
 fr_place_fn alloc_find;

@@ -8,15 +8,15 @@
 #include "engine/store/store.h"
 
 #define FR_ALLOCATION_COLUMNS(C, S, R)                                                             \
-    C(R, INT, id, "id")      /* set by fr_store_allocation_add */                                  \
-    C(R, ID, run, NULL)      /* whose it is */                                                     \
-    C(R, TEXT, name, "name") /* of the inventory */                                                \
-    C(R, INT, no, "no")      /* 1, 2, … of that run and name */                                  \
-    C(R, TEXT, tag, "tag")   /* 32 digits: the job's name is fr-TAG */                             \
-    C(R, TEXT, folder, NULL) /* WORK/alloc/TAG, absolute */                                        \
-    C(R, TEXT, path, NULL)   /* of Slurm's commands; "": PATH */                                   \
-    C(R, INT, rpc, NULL)     /* commands a minute */                                               \
-    S(R, TEXT, program, NULL) /* WORK/bin/flownode-HASH */                                        \
+    C(R, INT, id, "id")       /* set by fr_store_allocation_add */                                 \
+    C(R, ID, run, NULL)       /* whose it is */                                                    \
+    C(R, TEXT, name, "name")  /* of the inventory */                                               \
+    C(R, INT, no, "no")       /* 1, 2, … of that run and name */                                 \
+    C(R, TEXT, tag, "tag")    /* 32 digits: the job's name is fr-TAG */                            \
+    S(R, TEXT, folder, NULL)  /* WORK/alloc/TAG; "": removed */                                    \
+    C(R, TEXT, path, NULL)    /* of Slurm's commands; "": PATH */                                  \
+    C(R, INT, rpc, NULL)      /* commands a minute */                                              \
+    S(R, TEXT, program, NULL) /* WORK/bin/flownode-HASH */                                         \
     S(R, ALLOCATION_STATE, state, "state")                                                         \
     S(R, INT, job, "job")                       /* Slurm's id; 0: not known */                     \
     S(R, INT, submits, "submits")               /* how often sbatch was started */                 \
@@ -38,7 +38,8 @@ enum fr_rc fr_store_allocation_add(struct fr_store *st, struct fr_allocation_row
                                    struct fr_err *err);
 enum fr_rc fr_store_allocation_set(struct fr_store *st, const struct fr_allocation_row *row,
                                    struct fr_err *err);
-/* Those of a run, the oldest first; and of all runs those that are not over. */
+/* Those of a run, the oldest first; and of all runs those
+ * that are not over, or whose folder may be there. */
 enum fr_rc fr_store_allocations(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                                 struct fr_allocation_rows *out, struct fr_err *err);
 enum fr_rc fr_store_allocations_open(struct fr_store *st, struct fr_arena *arena,

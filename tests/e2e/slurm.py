@@ -202,6 +202,24 @@ def left(before):
     t.same("cancelled", run.ended(), 3)
     s.run(["scontrol", "update", "PartitionName=all", "State=UP"])
     nothing_left("cancelled", new_jobs(before))
+    folders()
+
+
+def folders():
+    """What a flowrun left that was killed behind the row and before it removed the folder: the next one does it."""
+    rows = [("proven", 1, 0), ("not closed", 0, 0), ("not closed for a day", 0, 86401000)]
+    with contextlib.closing(sqlite3.connect("state/state.db")) as store:
+        ids = [row[0] for row in store.execute("SELECT id FROM allocation ORDER BY id DESC LIMIT 3")]
+        for id, (_, proven, ago) in zip(ids, rows):
+            folder = "%s/work/alloc/of-%d" % (t.folder, id)
+            os.mkdir(folder)
+            open(folder + "/claim", "w").close()
+            store.execute("UPDATE allocation SET folder = ?, proven = ?, job = 1, ended_wall = ended_wall - ? WHERE id = ?",
+                          (folder, proven, ago + 61000, id))
+        store.commit()
+    t.same("the next flowrun", ask(pipeline("next", "a: {on: prep, run: 'true'}"))[0], 0)
+    for id, (what, _, _), there in zip(ids, rows, (False, True, False)):
+        t.same("a folder that is " + what, os.path.exists("work/alloc/of-%d" % id), there)
 
 
 # ---- kills ----
@@ -329,6 +347,7 @@ def ends():
     s.run(["scancel", str(job)])
     t.same("scancel by hand", run.ended(), 1)
     t.same("its cause", {x["cause"] for x in status()["tasks"]}, {"cancelled_outside"})
+    t.same("none is taken in its place", len(status()["allocations"]), 1)
     nothing_left("scancel by hand", new_jobs(before))
     controller()
     forgotten()
