@@ -108,10 +108,11 @@ static void on_submitted(void *arg, const struct fr_command_end *end)
     fr_arena_finish(&arena);
 }
 
-static enum fr_rc submit(struct host_allocation *al, struct fr_err *err)
+static void submit(struct host_allocation *al)
 {
     char run[FR_ID_TEXT];
     struct fr_arena arena = {0};
+    struct fr_err err = {0};
     struct fr_slurm_submit s = {.spec = al->spec,
                                 .account = fr_run_spec(al->h->run)->slurm->account,
                                 .tag = al->row.tag,
@@ -124,7 +125,7 @@ static enum fr_rc submit(struct host_allocation *al, struct fr_err *err)
     s.comment = fr_arena_fmt(&arena, "flowrun:%s:%s", run, al->row.name);
     argv = fr_sbatch_args(&s, &arena);
     if (s.comment == NULL || argv == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a job");
+        rc = fr_fail(&err, FR_NOMEM, "no memory for a job");
     if (rc == FR_OK)
         rc = fr_cluster_run(al->cluster->cluster,
                             &(struct fr_command){.argv = argv,
@@ -132,28 +133,29 @@ static enum fr_rc submit(struct host_allocation *al, struct fr_err *err)
                                                  .limit_ms = SBATCH_MS,
                                                  .ended = on_submitted,
                                                  .arg = al},
-                            err);
+                            &err);
     fr_arena_finish(&arena);
-    return rc;
+    al->made = false;
+    if (rc != FR_OK)
+        refuse(al, &err);
 }
 
+/* The program's path is to be in the row before there may be a job. */
 static void on_made(struct host_allocation *al, struct folder_job *j)
 {
-    struct fr_err err = j->err;
-
-    if (al->h == NULL) {
-        al->due |= FR_ALLOCATION_DO_SUBMIT; /* once its run is here again */
-        return;
-    }
     if (j->rc == FR_OK) {
         al->row.program = fr_arena_dup(&al->arena, j->program);
         if (al->row.program == NULL) {
             al->row.program = "";
-            j->rc = fr_fail(&err, FR_NOMEM, "no memory for a path");
+            j->rc = fr_fail(&j->err, FR_NOMEM, "no memory for a path");
         }
     }
-    if (j->rc != FR_OK || submit(al, &err) != FR_OK)
-        refuse(al, &err);
+    if (j->rc != FR_OK) {
+        refuse(al, &j->err);
+        return;
+    }
+    al->made = al->dirty = true;
+    al->due |= FR_ALLOCATION_DO_SUBMIT;
 }
 
 /* Keeps what is known of all places. */
@@ -347,8 +349,10 @@ void alloc_act(struct host_allocation *al)
         al->due |= FR_ALLOCATION_DO_SUBMIT; /* once its run is here, or the thread is back */
     else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && al->cluster->broken[0] != '\0')
         refuse_broken(al);
-    else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0)
+    else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && !al->made)
         start_job(al, FOLDER_MAKE);
+    else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0)
+        submit(al);
     al->ask_now |= (due & FR_ALLOCATION_DO_ASK) != 0;
     if (al->look_ms == INT64_MAX && al->job == NULL)
         al->look_ms = next_look(al);

@@ -37,6 +37,7 @@ struct host_allocation {
     unsigned due; /* actions that wait for the row to be written */
     bool stored;  /* the row is in the store */
     bool dirty;
+    bool made;           /* its folder is there, for the submit that comes */
     bool ask_now, asked; /* squeue is to be asked for it; is */
     bool answered;       /* it has: seen is told once the folder is read */
     struct fr_slurm_job seen[ALLOC_SEEN_MOST];
