@@ -298,30 +298,38 @@ static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec
     return FR_OK;
 }
 
-static enum fr_need need_of(const struct host_run *h, const struct fr_allocation_spec *spec,
-                            bool *all_up)
+struct use {
+    enum fr_need need;
+    bool all_up; /* each of its places has answered */
+    bool spent;  /* nothing lives there, as it was stopped before the limit */
+};
+
+static struct use use_of(const struct host_run *h, const struct fr_allocation_spec *spec)
 {
-    enum fr_need need = FR_NEED_NONE;
+    struct use use = {.all_up = true};
+    bool lives = false;
     int64_t down_wall;
 
-    *all_up = true;
     for (int k = 0; k < spec->nodes; k++) {
         uint32_t node =
             fr_plan_node(fr_run_plan(h->run), fr_run_spec(h->run)->nodes[spec->first + k].name);
         enum fr_need one = fr_run_need(h->run, node);
 
-        need = one > need ? one : need;
-        *all_up = *all_up && fr_run_node_up(h->run, node, &down_wall);
+        use.need = one > use.need ? one : use.need;
+        use.all_up = use.all_up && fr_run_node_up(h->run, node, &down_wall);
+        use.spent = use.spent || fr_run_spent(h->run, node);
+        lives = lives || fr_run_lives(h->run, node);
     }
-    return need;
+    use.spent = use.spent && !lives;
+    return use;
 }
 
 static enum fr_rc look(struct host_run *h, const struct fr_allocation_spec *spec,
                        struct fr_err *err)
 {
     struct host_allocation *al = find(h->host, fr_run_id(h->run), spec->name);
-    bool over = al == NULL || al->a.life.state == FR_ALLOCATION_OVER, all_up;
-    enum fr_need need = need_of(h, spec, &all_up);
+    bool over = al == NULL || al->a.life.state == FR_ALLOCATION_OVER;
+    struct use use = use_of(h, spec);
     int64_t now = fr_sys.mono_ms();
 
     if (over && al != NULL && (al->dirty || !al->told || now < al->used_ms))
@@ -329,12 +337,15 @@ static enum fr_rc look(struct host_run *h, const struct fr_allocation_spec *spec
     if (over && al != NULL)
         al->pauses = false;
     if (over)
-        return need == FR_NEED_NOW ? take(h, spec, al, err) : FR_OK;
-    if (need == FR_NEED_NOW)
+        return use.need == FR_NEED_NOW ? take(h, spec, al, err) : FR_OK;
+    if (use.need == FR_NEED_NOW)
         al->used_ms = now;
-    if (all_up && al->a.life.state == FR_ALLOCATION_STARTING)
+    if (use.all_up && al->a.life.state == FR_ALLOCATION_STARTING)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_ALL_UP});
-    if (need == FR_NEED_NONE || (need == FR_NEED_LATER && now >= al->used_ms + spec->idle_ms))
+    if (use.spent)
+        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_SPENT});
+    if (use.need == FR_NEED_NONE ||
+        (use.need == FR_NEED_LATER && now >= al->used_ms + spec->idle_ms))
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_UNNEEDED});
     return FR_OK;
 }

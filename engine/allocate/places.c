@@ -63,7 +63,8 @@ void alloc_places_known(struct host_allocation *al)
     if (al->h == NULL)
         return;
     for (int k = 0; k < al->spec->nodes; k++)
-        if (fr_run_placed(al->h->run, node_of(al, k), al->places[k].address, &err) != FR_OK)
+        if (fr_run_placed(al->h->run, node_of(al, k), al->places[k].address, al->a.life.end_wall,
+                          &err) != FR_OK)
             return; /* without memory; the next look tries again */
     fr_nodes_moved(al->host->env.nodes);
 }

@@ -1,6 +1,5 @@
 #include "engine/node/keep.h"
 
-#include "engine/base/arena.h"
 #include "engine/base/sys.h"
 #include "engine/node/closing.h"
 #include "engine/node/keep_place.h"
@@ -38,7 +37,6 @@ struct conn {
 struct keep {
     const struct fr_keep_args *a;
     struct keep_place place;
-    struct fr_arena arena;
     struct fr_serve_args serve;   /* of each connection, but for its socket */
     int lock, listening, signals; /* owns */
     struct conn *conns;           /* owns */
@@ -48,29 +46,6 @@ struct keep {
     int64_t kill_ms;        /* then what lives is killed */
     struct fr_closing *end; /* owns; NULL: not begun */
 };
-
-/* The environment of the serves: FLOWRUN_DEADLINE is the end of the job in Unix seconds. */
-static enum fr_rc make_environ(struct keep *k, struct fr_err *err)
-{
-    const char *end = fr_environ_value(k->a->environ, "SLURM_JOB_END_TIME");
-    int64_t seconds;
-    size_t n = 0, used = 0;
-    const char **v;
-
-    while (k->a->environ[n] != NULL)
-        n++;
-    v = fr_arena_array(&k->arena, n + 2, sizeof(char *));
-    if (v == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the environment");
-    for (size_t i = 0; i < n; i++)
-        if (!fr_has_prefix(k->a->environ[i], "FLOWRUN_DEADLINE="))
-            v[used++] = k->a->environ[i];
-    if (fr_parse_i64(fr_str_of(end), &seconds, NULL) == FR_OK && seconds > 0 &&
-        (v[used++] = fr_arena_fmt(&k->arena, "FLOWRUN_DEADLINE=%s", end)) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the environment");
-    k->serve.environ = v;
-    return FR_OK;
-}
 
 /* TERM comes through a descriptor. That and the signals of a limit stay blocked in all that is
  * forked here: Slurm sends them to whole steps. Commands of attempts get them (base/proc.c). */
@@ -312,7 +287,6 @@ static void finish(struct keep *k)
         fr_fd_close(&k->conns[i].fd);
     fr_sys.free(k->conns);
     munmap((void *)k->closing, sizeof(*k->closing));
-    fr_arena_finish(&k->arena);
 }
 
 static enum fr_rc begin(struct keep *k, struct fr_err *err)
@@ -322,7 +296,7 @@ static enum fr_rc begin(struct keep *k, struct fr_err *err)
     enum fr_rc rc;
 
     if ((rc = keep_folder_check(a->folder, err)) != FR_OK ||
-        (rc = keep_place_init(&k->place, a, err)) != FR_OK || (rc = make_environ(k, err)) != FR_OK)
+        (rc = keep_place_init(&k->place, a, err)) != FR_OK)
         return rc;
     shared =
         mmap(NULL, sizeof(*k->closing), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -330,6 +304,7 @@ static enum fr_rc begin(struct keep *k, struct fr_err *err)
         return fr_fail_errno(err, errno, "no shared memory");
     k->closing = shared;
     k->serve.home = k->place.home;
+    k->serve.environ = a->environ;
     k->serve.self = a->self;
     k->serve.build = a->build;
     k->serve.descriptors = a->descriptors;

@@ -18,19 +18,10 @@
 
 enum { PLACES_MAX = 4096, PLACE_FILE_MAX = 64 << 10, ROUTE_PORT = 9 };
 
-const char *const fr_keep_environ[] = {"SLURM_JOB_ID",
-                                       "SLURM_JOB_NODELIST",
-                                       "SLURM_JOB_NUM_NODES",
-                                       "SLURM_JOB_PARTITION",
-                                       "SLURM_CLUSTER_NAME",
-                                       "SLURMD_NODENAME",
-                                       "SLURM_TMPDIR",
-                                       "CUDA_VISIBLE_DEVICES",
-                                       "ROCR_VISIBLE_DEVICES",
-                                       "ZE_AFFINITY_MASK",
-                                       "GPU_DEVICE_ORDINAL",
-                                       "FLOWRUN_DEADLINE",
-                                       NULL};
+const char *const fr_keep_environ[] = {
+    "SLURM_JOB_ID",         "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES", "SLURM_JOB_PARTITION",
+    "SLURM_CLUSTER_NAME",   "SLURMD_NODENAME",    "SLURM_TMPDIR",        "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",   "GPU_DEVICE_ORDINAL",  NULL};
 
 enum fr_rc keep_folder_check(const char *folder, struct fr_err *err)
 {

@@ -181,8 +181,8 @@ static void on_ended(struct fr_run *run, struct run_attempt *at, const struct fr
     }
     ev.no_retry = ev.no_retry ||
                   (act->what == FR_USES && e->cause == FR_END_EXIT && e->code == FR_EXIT_USAGE);
-    at->displaced = ev.proven && run_displaces(run, at, ev.cause);
-    if (!at->displaced)
+    at->displaced = ev.proven && run_displaces(run, at, ev.cause) ? ev.cause : FR_CAUSE_NONE;
+    if (at->displaced == FR_CAUSE_NONE)
         run_queue_or_die(run, &ev);
 }
 

@@ -8,10 +8,14 @@
 
 #include "engine/run/run.h"
 
-enum fr_need fr_run_need(const struct fr_run *run, uint32_t node); /* output that is to come: NOW */
-/* The node is at that numeric address, for those that meet there. Copied. */
+bool fr_run_lives(const struct fr_run *run, uint32_t node); /* an attempt, or output is to come */
+enum fr_need fr_run_need(const struct fr_run *run, uint32_t node); /* NOW where something lives */
+/* An attempt there was stopped before the limit of its allocation, for whose end it waits. */
+bool fr_run_spent(const struct fr_run *run, uint32_t node);
+/* The node is at that numeric address, for those that meet there, until deadline_wall (ms; 0: no
+ * limit). The text is copied. */
 enum fr_rc fr_run_placed(struct fr_run *run, uint32_t node, const char *address,
-                         struct fr_err *err);
+                         int64_t deadline_wall, struct fr_err *err);
 /* It is gone: attempts that lived there end by cause. proven: none of their processes is left. */
 void fr_run_displaced(struct fr_run *run, uint32_t node, enum fr_cause cause, bool proven);
 /* There will be none: what is ready to start there fails as start_failed, with that reason. */

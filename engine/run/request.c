@@ -127,6 +127,7 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
     const struct fr_plan_inst *pi = &b->run->plan->insts[b->at->inst];
     const struct fr_plan_task *task = &b->run->plan->tasks[pi->task];
     const struct fr_node *node = b->run->plan->nodes[pi->node].spec;
+    long long deadline = b->run->nodes[pi->node].deadline_wall / 1000;
     struct fr_arena *a = b->arena;
     char id[FR_ID_TEXT], home[FR_ID_TEXT], attempt[FR_ID_TEXT];
     bool ok;
@@ -142,6 +143,7 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
          run_add(a, env, "FLOWRUN_ATTEMPT_NO=%u", b->at->no) &&
          run_add(a, env, "FLOWRUN_GENERATION=%u", b->at->generation) &&
          run_add(a, env, "FLOWRUN_EXECUTOR=%s", fr_executor_name(node)) &&
+         (deadline == 0 || run_add(a, env, "FLOWRUN_DEADLINE=%lld", deadline)) &&
          run_add(a, env, "FLOWRUN_GPUS=%d", node != NULL ? node->gpus : 0) &&
          run_add(a, env, "NNODES=%u", task->gang ? task->count : 1) &&
          run_add(a, env, "NODE_RANK=%u", task->gang ? pi->member : 0);
@@ -533,6 +535,8 @@ static void set_limits(struct build *b, const struct fr_task *task, const struct
     out->timeout_ms = task->timeout_ms;
     out->grace_ms = task->grace_ms;
     out->lease_ms = task->lost_after_ms;
+    out->notice_ms = task->notice_ms;
+    out->deadline_wall = b->run->nodes[run_node_of(b->run, b->at->inst)].deadline_wall;
     out->log_max_bytes = task->log.max_bytes;
     out->log_on_full = task->log.on_full == FR_ON_FULL_STOP ? FR_LOG_STOP : FR_LOG_DROP_MIDDLE;
     out->container = b->order->container;

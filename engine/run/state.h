@@ -72,7 +72,8 @@ struct run_attempt {
     bool followed;           /* the node sends its log */
     bool busy;               /* an older attempt still runs in its place and is being stopped */
     bool ended, log_end;     /* its end, and the end of its log, were posted */
-    bool displaced;          /* ended by its keeper: the allocation's end has the cause */
+    enum fr_cause displaced; /* by its keeper (node_lost), or before its limit (time_limit): its
+                              * end waits for the allocation's. NONE: it is not */
     bool missing_said;       /* users know that its output does not come */
     bool ack;                /* its end is committed */
     uint64_t log_bytes, metrics_bytes; /* once ended */
@@ -108,6 +109,7 @@ struct run_node {
     char boot_id[40];
     const char *boot_kept; /* boot_id in the arena, for rows; NULL until one needs it */
     const char *address;   /* of a place, in the arena; NULL: nowhere yet */
+    int64_t deadline_wall; /* of its allocation; 0: none, or not known */
     char *store;           /* absolute path of its store folder; NULL until a put was answered */
     int64_t down_wall;     /* unreachable since; 0: it is not */
     int64_t away_wall;     /* likewise, of the host before, until this one reaches it */

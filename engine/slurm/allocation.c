@@ -265,6 +265,14 @@ static void unneeded(const struct turn *t)
         turn_release(t, FR_CAUSE_STOPPED);
 }
 
+static void spent(const struct turn *t)
+{
+    if (t->life->state != FR_ALLOCATION_UP)
+        return;
+    turn_note(t, (struct fr_str){0}, "job %lld was near its time limit", (long long)t->life->job);
+    turn_release(t, FR_CAUSE_TIME_LIMIT);
+}
+
 static void all_up(const struct turn *t)
 {
     if (t->life->state != FR_ALLOCATION_STARTING)
@@ -299,13 +307,19 @@ static void due(const struct turn *t)
 void fr_allocation_apply(struct fr_allocation *a, const struct fr_allocation_event *ev,
                          int64_t mono_ms, int64_t wall_ms, struct fr_allocation_now *out)
 {
-    static void (*const on[])(const struct turn *) = {
-        [FR_ALLOCATION_LOADED] = loaded,       [FR_ALLOCATION_MAY_ASK] = may_ask,
-        [FR_ALLOCATION_SUBMITTED] = submitted, [FR_ALLOCATION_REFUSED] = refused,
-        [FR_ALLOCATION_UNCLEAR] = unclear,     [FR_ALLOCATION_ANSWERED] = turn_answered,
-        [FR_ALLOCATION_ALL_UP] = all_up,       [FR_ALLOCATION_CLAIMED] = claimed,
-        [FR_ALLOCATION_CLOSED] = closed,       [FR_ALLOCATION_UNNEEDED] = unneeded,
-        [FR_ALLOCATION_CANCELLED] = cancelled, [FR_ALLOCATION_DUE] = due};
+    static void (*const on[])(const struct turn *) = {[FR_ALLOCATION_LOADED] = loaded,
+                                                      [FR_ALLOCATION_MAY_ASK] = may_ask,
+                                                      [FR_ALLOCATION_SUBMITTED] = submitted,
+                                                      [FR_ALLOCATION_REFUSED] = refused,
+                                                      [FR_ALLOCATION_UNCLEAR] = unclear,
+                                                      [FR_ALLOCATION_ANSWERED] = turn_answered,
+                                                      [FR_ALLOCATION_ALL_UP] = all_up,
+                                                      [FR_ALLOCATION_CLAIMED] = claimed,
+                                                      [FR_ALLOCATION_CLOSED] = closed,
+                                                      [FR_ALLOCATION_UNNEEDED] = unneeded,
+                                                      [FR_ALLOCATION_SPENT] = spent,
+                                                      [FR_ALLOCATION_CANCELLED] = cancelled,
+                                                      [FR_ALLOCATION_DUE] = due};
     struct turn t = {a, &a->life, ev, out, mono_ms, wall_ms};
     struct fr_allocation_life before;
 

@@ -66,6 +66,7 @@ enum fr_allocation_event_kind {
     FR_ALLOCATION_CLAIMED,   /* the file `claim` names job */
     FR_ALLOCATION_CLOSED,    /* every keeper wrote that its last process is gone */
     FR_ALLOCATION_UNNEEDED,  /* nothing uses it any more, or it must go */
+    FR_ALLOCATION_SPENT,     /* UP: what lived there was stopped before its limit */
     FR_ALLOCATION_CANCELLED, /* a scancel of this allocation ended, however */
     FR_ALLOCATION_DUE        /* due_ms is reached */
 };

@@ -140,6 +140,9 @@ const struct object object_file = {"a file", "file", file_fields, "path"};
              "A node without contact stops the attempt itself after this; then it is replaced."},  \
         {"grace", SHAPE_DURATION, AT(fr_task, grace_ms), .preset = "10s",                          \
          .help = "Time between SIGTERM and SIGKILL."},                                             \
+        {"notice", SHAPE_LIMIT, AT(fr_task, notice_ms), .preset = "never",                         \
+         .help = "In an allocation of Slurm: SIGTERM so long before its limit, so that it can "    \
+                 "save what it has; its cause is time_limit then."},                               \
         {"log", SHAPE_OBJECT, AT(fr_task, log), .object = &object_log,                             \
          .help = "Limits of its output."},                                                         \
     {                                                                                              \

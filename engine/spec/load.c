@@ -134,6 +134,7 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root, void *sp
     check_written(l);
     check_containers(l);
     check_gangs(l);
+    check_notices(l);
 }
 
 static enum fr_rc load(struct loader *l, const struct load_job *job, struct fr_issues *issues,

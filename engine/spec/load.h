@@ -232,7 +232,8 @@ void default_node(struct loader *l);       /* one local node, where the file has
 bool node_name_reserved(const char *name); /* all, head, control */
 
 /* slurm.c */
-void check_gangs(struct loader *l); /* a gang with a place has one allocation */
+void check_gangs(struct loader *l);   /* a gang with a place has one allocation */
+void check_notices(struct loader *l); /* notice: is less than the time of each allocation */
 
 /* action.c */
 enum place { PLACE_TASK, PLACE_HOOK, PLACE_SIDECAR };

@@ -533,3 +533,33 @@ void check_gangs(struct loader *l)
                      task->act.name, b->name, b->labels[0], a->name);
     }
 }
+
+/* ---- notices ---- */
+
+static void check_notice(struct loader *l, const struct fr_yaml *y, const struct fr_task *task)
+{
+    for (size_t k = 0; k < task->n_nodes; k++) {
+        const struct fr_node *node = task->nodes[k] < 0 ? NULL : &l->spec->nodes[task->nodes[k]];
+        const struct fr_allocation_spec *a;
+        char notice[24], time[24];
+
+        if (node == NULL || node->executor != FR_EXECUTOR_SLURM)
+            continue;
+        a = &l->spec->slurm->allocations[node->allocation];
+        if (task->notice_ms < a->time_ms || a->time_ms == 0)
+            continue;
+        fr_show_duration(task->notice_ms, notice);
+        fr_show_duration(a->time_ms, time);
+        complain(l, y != NULL ? pos_of(l, y) : task->act.pos, "less than that, or never",
+                 "task '%s' has a notice of %s, and allocation '%s' a time of %s", task->act.name,
+                 notice, a->name, time);
+        return;
+    }
+}
+
+void check_notices(struct loader *l)
+{
+    for (size_t i = 0; l->spec->slurm != NULL && i < l->spec->n_tasks; i++)
+        if (l->spec->tasks[i].notice_ms > 0)
+            check_notice(l, fr_yaml_get(l->tasks->pairs[i].value, "notice"), &l->spec->tasks[i]);
+}

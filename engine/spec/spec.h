@@ -108,6 +108,7 @@ struct fr_task {
     int64_t timeout_ms;    /* of an attempt; 0: none */
     int64_t lost_after_ms; /* 0: never */
     int64_t grace_ms;      /* between SIGTERM and SIGKILL; default 10 s */
+    int64_t notice_ms;     /* stopped so long before the limit of its allocation; 0: not */
     struct fr_log_limit log;
     enum fr_become become;
     int slots;                  /* of its node; default 1; 0 is allowed */

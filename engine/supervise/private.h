@@ -83,6 +83,7 @@ struct sup {
     bool alive; /* the command */
     bool go;
     int64_t expires_ms, timeout_ms; /* mono_ms; INT64_MAX: never */
+    int64_t notice_ms;              /* mono_ms of the stop before the job's limit; likewise */
     int64_t lease_ms;               /* boot_ms; INT64_MAX: never */
     int64_t retry_ms;               /* next try to record the end */
     int64_t metrics_ms;             /* next look at the metrics; INT64_MAX: there are none */

@@ -107,6 +107,20 @@ static void start_failed(struct sup *s, const struct fr_err *err)
     enter(s, SUP_CLOSING, s->req->grace_ms);
 }
 
+static void set_notice(struct sup *s)
+{
+    if (s->req->notice_ms > 0 && s->req->deadline_wall > 0)
+        s->notice_ms =
+            fr_sys.mono_ms() + (s->req->deadline_wall - fr_sys.wall_ms()) - s->req->notice_ms;
+}
+
+/* It has half of the time that is left; the other half is for its log, and for its job to end. */
+static void stop_by_notice(struct sup *s)
+{
+    s->notice_ms = INT64_MAX;
+    sup_stop(s, FR_END_TIME_LIMIT, 0, s->req->notice_ms / 2);
+}
+
 static void launch(struct sup *s)
 {
     struct fr_err err;
@@ -120,6 +134,7 @@ static void launch(struct sup *s)
         s->phase = SUP_RUNNING;
         if (s->req->timeout_ms > 0)
             s->timeout_ms = s->end.launched_ms + s->req->timeout_ms;
+        set_notice(s);
         s->launch_due_ms = fr_sys.mono_ms() + SUP_QUICK_MS;
     }
 }
@@ -139,6 +154,8 @@ static void check_deadlines(struct sup *s)
     }
     if (s->phase == SUP_RUNNING && now >= s->timeout_ms)
         sup_stop(s, FR_END_TIMEOUT, 0, s->req->grace_ms);
+    if (s->phase == SUP_RUNNING && now >= s->notice_ms)
+        stop_by_notice(s);
     if (s->phase <= SUP_RUNNING && s->lease_ms != INT64_MAX && fr_sys.boot_ms() >= s->lease_ms)
         sup_stop(s, FR_END_NODE_LOST, 0, s->req->grace_ms);
 }
@@ -183,7 +200,7 @@ static int poll_timeout(const struct sup *s)
     if (s->phase == SUP_WAITING)
         due = s->expires_ms;
     if (s->phase == SUP_RUNNING)
-        due = s->timeout_ms;
+        due = s->timeout_ms < s->notice_ms ? s->timeout_ms : s->notice_ms;
     if (s->phase == SUP_LEAVING || s->phase == SUP_CLOSING)
         due = s->stopper.due_ms;
     if (s->phase == SUP_RECORDING)
@@ -405,6 +422,7 @@ int sup_attempt(struct sup_process *process, const struct fr_supervise *a)
                     .input_fd = -1,
                     .expires_ms = INT64_MAX,
                     .timeout_ms = INT64_MAX,
+                    .notice_ms = INT64_MAX,
                     .lease_ms = INT64_MAX,
                     .launch_due_ms = INT64_MAX,
                     .end = {.attempt = a->prepare.attempt}};

@@ -50,6 +50,8 @@ FR_RECORD(request, fr_request)
      * none. A relative path is below the command's cwd, "$FLOWRUN_WORK/…" and "$FLOWRUN_DIR/…"
      * are below these folders. */
     FR_FIELD(TEXT, metrics)
+    FR_FIELD(I64, notice_ms)    /* it is stopped so long before deadline_wall; 0: not */
+    FR_FIELD(I64, deadline_wall) /* ms by the calendar: its job of Slurm is ended then; 0: never */
 FR_END
 
 #undef FR_RECORD

@@ -40,7 +40,7 @@ enum fr_cause_phase {
     X(EXPRESSION, "expression", 0, UNSTARTED, false, false,                                        \
       "when: or a value that it starts with could not be worked out",                              \
       "an expression of it has no value")                                                          \
-    X(TIME_LIMIT, "time_limit", 0, CUT, true, true, "its allocation reached its limit of time",    \
+    X(TIME_LIMIT, "time_limit", 9, CUT, true, true, "its allocation reached its limit of time",    \
       "its allocation reached its time limit")                                                     \
     X(PREEMPTED, "preempted", 0, CUT, true, true,                                                  \
       "Slurm took its allocation back for others, or requeued it", "its allocation was preempted") \

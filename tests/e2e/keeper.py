@@ -82,7 +82,7 @@ def test_twin():
 
 SET = {"SLURM_JOB_NODELIST": "nid[001-002]", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "gpu",
        "SLURM_CLUSTER_NAME": "hpc", "CUDA_VISIBLE_DEVICES": "0,1", "ROCR_VISIBLE_DEVICES": "2",
-       "ZE_AFFINITY_MASK": "3", "GPU_DEVICE_ORDINAL": "4", "SLURM_JOB_END_TIME": "1900000000"}
+       "ZE_AFFINITY_MASK": "3", "GPU_DEVICE_ORDINAL": "4"}
 NEVER = {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0",
          "SLURM_STEP_NUM_TASKS": "2", "SLURM_CPU_BIND": "quiet", "SLURM_CPU_BIND_TYPE": "mask", "SLURM_NODEID": "0",
          "SLURM_CPUS_PER_TASK": "1", "SLURM_TASKS_PER_NODE": "1", "SLURM_GPUS_ON_NODE": "2", "PMI_RANK": "1",
@@ -99,19 +99,11 @@ def test_environ():
     lines = k.say(1, ["start", "env; echo last", "log", "\nlast\n", "read"], k.relay_words(folder, 1))
     got = dict(line.split("=", 1) for line in lines if "=" in line)
     got["PATH_"] = got.pop("PATH")  # not of Slurm
-    want = dict(SET, SLURM_JOB_ID="4711", SLURMD_NODENAME="nid001", SLURM_TMPDIR=k.tmp + "/own",
-                FLOWRUN_DEADLINE="1900000000")
-    del want["SLURM_JOB_END_TIME"]
+    want = dict(SET, SLURM_JOB_ID="4711", SLURMD_NODENAME="nid001", SLURM_TMPDIR=k.tmp + "/own")
     t.same("variables of Slurm", {name: got.get(name) for name in want}, want)
-    t.same("no others", [n for n in got if n.startswith(("SLURM", "PMI", "OMPI")) and n not in want], [])
+    t.same("no others", [n for n in got if n.startswith(("SLURM", "PMI", "OMPI", "FLOWRUN_DEADLINE")) and n not in want], [])
     keeper.term()
     t.same("it closes", keeper.ended(), 0)
-    keeper = k.Keeper(k.allocation("plain"), 1, FLOWRUN_DEADLINE="7", SLURM_JOB_END_TIME="soon")
-    keeper.up()
-    lines = k.say(1, ["start", "env; echo last", "log", "\nlast\n", "read"], k.relay_words(keeper.folder, 1))
-    t.same("no end of the job", [line for line in lines if "DEADLINE" in line or "SLURM_TMPDIR" in line], [])
-    keeper.term()
-    keeper.ended()
 
 
 def test_links():

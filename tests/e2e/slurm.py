@@ -350,7 +350,32 @@ def ends():
     t.same("none is taken in its place", len(status()["allocations"]), 1)
     nothing_left("scancel by hand", new_jobs(before))
     controller()
+    noticed(jobs())
     forgotten()
+
+
+def noticed(before):
+    """A task with notice: is stopped before the limit, and goes on in the next job once nothing else uses the first."""
+    path = pipeline("noticed", """
+a: {on: train1, notice: 110s, retry: {times: 1, delay: 0s}, run: 'trap "echo saved; exit 0" TERM; while [ $FLOWRUN_ATTEMPT_NO = 1 ]; do sleep 0.1; done; echo goes on'}
+b: {on: train2, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
+""" % t.folder)
+    with open("noticed.nodes.yaml") as f:
+        text = f.read().replace("cpus: 1, time: 30m", "cpus: 1, time: 2m", 1)
+    with open("noticed.nodes.yaml", "w") as f:
+        f.write(text)
+    run = Flowrun(path)
+    t.until("it is told", lambda: "a@train1 | saved" in run.text())
+    got = status()
+    t.same("its end waits while another task runs there", [x["state"] for x in got["tasks"]], ["running"] * 2)
+    t.same("and no other job is asked for", [(a["no"], a["state"]) for a in got["allocations"]], [(1, "up")])
+    open("other", "w").close()
+    t.same("notice:", run.ended(), 0)
+    got = status()
+    t.same("attempts", [(x["state"], x["attempts"]) for x in got["tasks"]], [("succeeded", 2), ("succeeded", 1)])
+    t.same("two jobs", [(a["no"], a["cause"]) for a in got["allocations"]], [(1, "time_limit"), (2, "stopped")])
+    t.has("the second's output", ask("logs", "a@train1")[1], "goes on")
+    nothing_left("notice:", new_jobs(before))
 
 
 def controller():

@@ -129,6 +129,9 @@ static const struct row {
     {"unneeded", NULL, FR_ALLOCATION_UNNEEDED, 0, NULL, NULL,
      "over end, stopped, proven | releasing, stopped | releasing, stopped | releasing cancel, "
      "stopped | releasing cancel, stopped | releasing cancel, stopped | releasing | over"},
+    {"spent", NULL, FR_ALLOCATION_SPENT, 0, NULL, NULL,
+     "wanted | submitting | looking | queued | starting | releasing cancel, time_limit | releasing "
+     "| over"},
     {"scancel ended", NULL, FR_ALLOCATION_CANCELLED, 0, NULL, NULL,
      "wanted | submitting | looking | queued | starting | up | releasing | over"},
     {"due, late", late, 0, 0, NULL, NULL,

@@ -307,6 +307,11 @@ static const struct row wrong[] = {
      "tasks: {t: {uses: nccl-probe, on: all}}",
      "p.yaml:2:35: task 't' is a gang, which has one allocation; a1 is of 'a', and n of none; "
      "expected on: a, or nodes alone"},
+    {"a notice as long as the allocation",
+     "nodes: {slurm: {work: /w, allocations: {a: {time: 1h}, b: {time: 2h}}}}\n"
+     "tasks: {t: {run: x, on: all, notice: 1h}, u: {run: x, on: b, notice: 1h}}",
+     "p.yaml:2:38: task 't' has a notice of 1h00m, and allocation 'a' a time of 1h00m; expected "
+     "less than that, or never"},
     {"a place that is not there",
      "nodes: {slurm: {work: /w, allocations: {train: {time: 1h, nodes: 2}}}}\n"
      "tasks: {t: {run: x, on: train3}, u: {run: x, on: trian}}",

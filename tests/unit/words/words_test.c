@@ -61,11 +61,10 @@ static void test_states(void)
 
 static void test_causes(void)
 {
-    static const enum fr_cause ends[] = {FR_CAUSE_N,       FR_CAUSE_EXIT,
-                                         FR_CAUSE_SIGNAL,  FR_CAUSE_TIMEOUT,
-                                         FR_CAUSE_OOM,     FR_CAUSE_START_FAILED,
-                                         FR_CAUSE_LOST,    FR_CAUSE_NODE_LOST,
-                                         FR_CAUSE_STOPPED, FR_CAUSE_N};
+    static const enum fr_cause ends[] = {
+        FR_CAUSE_N,       FR_CAUSE_EXIT,         FR_CAUSE_SIGNAL, FR_CAUSE_TIMEOUT,
+        FR_CAUSE_OOM,     FR_CAUSE_START_FAILED, FR_CAUSE_LOST,   FR_CAUSE_NODE_LOST,
+        FR_CAUSE_STOPPED, FR_CAUSE_TIME_LIMIT,   FR_CAUSE_N};
     enum fr_cause parsed;
 
     for (uint32_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
