@@ -39,6 +39,7 @@ enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lor
 {
     struct tr_adapter *a;
     struct tr_lora_hit hit = {0};
+    enum tr_dtype sum = tr_model_sum(m);
     char name[TR_NAME_MAX];
     enum fr_rc rc;
 
@@ -62,6 +63,8 @@ enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lor
     m->padded = align(a->b_at + a->r * a->out);
     a->a = tr_view2(NULL, m->o.compute, a->r, a->in);
     a->b = tr_view2(NULL, m->o.compute, a->out, a->r);
+    a->da = tr_view2(NULL, sum, a->r, a->in);
+    a->db = tr_view2(NULL, sum, a->out, a->r);
     *out = a;
     return FR_OK;
 }

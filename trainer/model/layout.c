@@ -11,11 +11,6 @@ static struct tr_carve nowhere(void)
     return (struct tr_carve){.base = (char *)(uintptr_t)4096, .limit = SIZE_MAX / 2};
 }
 
-static enum tr_dtype sum_type(const struct tr_model *m)
-{
-    return m->o.compute == TR_F64 ? TR_F64 : TR_F32;
-}
-
 static void lay_tokens(struct tr_model *m, struct tr_carve *c, struct tr_tokens *t)
 {
     int64_t T = m->o.tokens_max;
@@ -54,8 +49,8 @@ static void lay_slot(struct tr_model *m, struct tr_carve *c, struct slot *s)
     if (m->o.train)
         s->full.dF = tr_carve2(c, m->o.compute, T, H);
     if (m->head_trained) {
-        s->full.m = tr_carve1(c, sum_type(m), T);
-        s->full.l = tr_carve1(c, sum_type(m), T);
+        s->full.m = tr_carve1(c, tr_model_sum(m), T);
+        s->full.l = tr_carve1(c, tr_model_sum(m), T);
     }
 }
 
@@ -93,7 +88,7 @@ static void lay_cache(struct tr_model *m, struct tr_carve *c)
 
 static void lay_out(struct tr_model *m, struct tr_carve *c)
 {
-    enum tr_dtype sum = sum_type(m);
+    enum tr_dtype sum = tr_model_sum(m);
     int64_t pairs = tr_model_head(&m->config).rotary / 2;
     size_t mark = c->used;
 

@@ -91,6 +91,27 @@ struct tr_view tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, stru
     return u;
 }
 
+/* g.c += the product. Beside trained weights it is summed apart first, as theirs is: some products
+ * round otherwise where they add, so the bits would depend on the number of ranks. */
+static void add_gradient(struct tr_ctx *ctx, struct tr_gemm *g)
+{
+    struct tr_view to = g->c;
+    size_t mark = ctx->work.used;
+    struct tr_sum s = {.y = to, .x = {to}, .alpha = {1, 1}, .n = 2};
+
+    if (ctx->grads == NULL) {
+        g->beta = 1;
+        TR_RUN(ctx, gemm, g);
+        return;
+    }
+    if (g->a.shape[0] == 0) /* no backend promises a product over no rows */
+        return;
+    g->c = s.x[1] = tr_carve2(&ctx->work, to.dtype, to.shape[0], to.shape[1]);
+    TR_RUN(ctx, gemm, g);
+    TR_RUN(ctx, sum, &s);
+    ctx->work.used = mark;
+}
+
 /* dA, dB, and (want) the branch's part of dx. */
 static void adapter_bwd(const struct tr_adapter *a, struct tr_ctx *ctx,
                         const struct tr_linear_grad *d)
@@ -99,16 +120,14 @@ static void adapter_bwd(const struct tr_adapter *a, struct tr_ctx *ctx,
     struct tr_view u = d->u.p != NULL ? d->u : carve_inner(a, ctx, d->dy.shape[0]);
     struct tr_view xd = dropped(a, ctx, d->x);
     struct tr_gemm gu = {.c = du, .a = d->dy, .b = {.w = a->b}, .alpha = a->scale};
-    struct tr_gemm gb = {
-        .c = a->db, .a = d->dy, .b = {.w = u}, .trans_a = true, .alpha = a->scale, .beta = 1};
-    struct tr_gemm ga = {
-        .c = a->da, .a = du, .b = {.w = xd}, .trans_a = true, .alpha = 1, .beta = 1};
+    struct tr_gemm gb = {.c = a->db, .a = d->dy, .b = {.w = u}, .trans_a = true, .alpha = a->scale};
+    struct tr_gemm ga = {.c = a->da, .a = du, .b = {.w = xd}, .trans_a = true, .alpha = 1};
 
     if (d->u.p == NULL)
         down(a, ctx, u, xd);
     TR_RUN(ctx, gemm, &gu);
-    TR_RUN(ctx, gemm, &gb);
-    TR_RUN(ctx, gemm, &ga);
+    add_gradient(ctx, &gb);
+    add_gradient(ctx, &ga);
     if (d->dx.p == NULL)
         return;
     if (drops(a, ctx)) { /* xd is free now */

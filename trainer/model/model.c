@@ -319,7 +319,7 @@ struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err)
         .grads = m->grads,
         .work = {.base = m->work_base, .limit = m->work_bytes},
         .compute = m->o.compute,
-        .sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32,
+        .sum = tr_model_sum(m),
         .seed = m->o.seed,
         .cosines = m->cosines,
         .sines = m->sines,

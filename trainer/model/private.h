@@ -95,6 +95,12 @@ void tr_offload_made(struct tr_model *m, struct tr_ctx *ctx, const struct tr_sav
 void tr_offload_need(struct tr_model *m, struct tr_ctx *ctx, int i);
 void tr_offload_used(struct tr_model *m, struct tr_ctx *ctx, const struct tr_saved *s, int i);
 
+/* The type of sums: gradients of adapters among them. */
+static inline enum tr_dtype tr_model_sum(const struct tr_model *m)
+{
+    return m->o.compute == TR_F64 ? TR_F64 : TR_F32;
+}
+
 /* Rows of the rotary tables; every position is less. */
 static inline int64_t tr_model_positions(const struct tr_model *m)
 {
