@@ -206,6 +206,15 @@ static struct fr_xfer *next_put(const struct fr_chan *ch)
     return best;
 }
 
+/* After a flush that leaves bytes the link says when it takes more; after one that leaves none it
+ * does not. */
+static bool has_room(struct fr_chan *ch)
+{
+    if (ch->out.n >= OUT_ENOUGH)
+        fr_chan_flush(ch);
+    return ch->out.n < OUT_ENOUGH;
+}
+
 void fr_xfer_pump(struct fr_chan *ch)
 {
     struct fr_xfer *x;
@@ -218,7 +227,7 @@ void fr_xfer_pump(struct fr_chan *ch)
             x->phase = CHECK;
             fr_xfer_close(x);
             fr_chan_put(ch, &m);
-        } else if (ch->credit == 0 || ch->out.n >= OUT_ENOUGH) {
+        } else if (ch->credit == 0 || !has_room(ch)) {
             return;
         } else {
             size_t max = ch->credit < FR_BULK_MAX ? (size_t)ch->credit : FR_BULK_MAX;
