@@ -65,6 +65,43 @@ static void test_put(void)
     peer_finish(&w);
 }
 
+/* A put may begin to send while a message that fills the room stands before it, all of which the
+ * link then takes at once. */
+static void test_put_behind(void)
+{
+    static struct peer_world w;
+    static char large[40000];
+    struct peer *p = &w.nodes[0];
+    struct fr_ship_file v = {
+        .path = "h/a", .sha256 = "x", .mode = 0644, .bytes = FR_STR("abc"), .size = 3};
+    struct fr_exec_member start = {.prepare = {.attempt = {{1}}, .instance = FR_STR("train")}};
+    struct fr_msg state = {.type = FR_MSG_PUT_STATE}, credit = {.type = FR_MSG_CREDIT};
+    struct fr_str argv = {large, sizeof(large)};
+    struct fr_buf say;
+
+    check_row("a put behind a large start");
+    peer_setup(&w, 1);
+    memset(large, 'q', sizeof(large));
+    start.prepare.request.argv = (struct fr_strs){&argv, 1};
+    credit.credit.bytes = 1000;
+    CHECK(w.ex.ops->put(w.ex.self, &(struct fr_exec_put){0, 9, &v, 1}, NULL) == FR_OK);
+    peer_run(&w);
+    peer_say(p, &credit);
+    peer_run(&w);
+    CHECK(peer_got(p, FR_MSG_PUT_BEGIN) != NULL);
+    CHECK(w.ex.ops->start(w.ex.self, &start, NULL) == FR_OK);
+    state.put_state = (struct fr_put_state){1, 0, false, FR_STR("/home/s/h/a")};
+    peer_say(p, &state);
+    say = p->out; /* it comes before the start is sent */
+    p->out = (struct fr_buf){0};
+    p->ev.on_bytes(p->ev.arg, say.p, say.n);
+    fr_buf_finish(&say);
+    peer_run(&w);
+    CHECK(peer_got(p, FR_MSG_PREPARE) != NULL);
+    CHECK(peer_got(p, FR_MSG_PUT_DATA) != NULL && peer_got(p, FR_MSG_PUT_END) != NULL);
+    peer_finish(&w);
+}
+
 static void test_get(void)
 {
     static struct peer_world w;
@@ -454,6 +491,7 @@ int main(void)
 {
     test_ignore();
     test_put();
+    test_put_behind();
     test_get();
     test_large_get();
     test_durable_get();
