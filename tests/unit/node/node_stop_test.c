@@ -52,6 +52,43 @@ static void test_stop(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+/* Before the limit of its job: it may save what it has, and its end is that of the limit. Without
+ * a limit, and without notice, it is left alone. */
+static void test_notice(void)
+{
+    static const struct {
+        int64_t notice_ms, left_ms;
+        enum fr_end_cause cause;
+    } rows[] = {{3600000, 3600200, FR_END_TIME_LIMIT}, /* of so much left: in 200 ms */
+                {3600000, 1000, FR_END_TIME_LIMIT},    /* less is left */
+                {0, 200, FR_END_EXIT},
+                {3600000, 0, FR_END_EXIT}};
+    struct client c = client_open(home, "flownode", 12);
+    struct fr_str words[3];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bool told = rows[i].cause == FR_END_TIME_LIMIT;
+        struct fr_msg m = sh_prepare(
+            words,
+            told ? "trap 'echo saved; exit 0' TERM; while :; do sleep 0.01; done" : "sleep 1",
+            true);
+        struct fr_ended e;
+
+        m.prepare.request.notice_ms = rows[i].notice_ms;
+        m.prepare.request.deadline_wall =
+            rows[i].left_ms > 0 ? fr_sys.wall_ms() + rows[i].left_ms : 0;
+        c.log.n = 0;
+        client_send(&c, &m);
+        client_attach(&c, m.prepare.attempt, 0);
+        e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
+        CHECK_INT(e.cause, rows[i].cause);
+        CHECK(e.survivors.n == 0);
+        client_await_bytes(&c, e.log_bytes);
+        CHECK(i != 0 || strstr(c.log.p, "saved\n") != NULL); /* the second may have no trap yet */
+    }
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 /* A stop that comes in one piece with its prepare counts: the supervisor reads both at once. */
 static void test_stop_behind_prepare(void)
 {
@@ -233,6 +270,7 @@ int main(void)
     test_leftovers();
     test_supervisor_killed();
     test_escaped();
+    test_notice();
     CHECK(fr_remove_tree(home, NULL) == FR_OK);
     return check_done();
 }
