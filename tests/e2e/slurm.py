@@ -357,7 +357,7 @@ def ends():
 def noticed(before):
     """A task with notice: is stopped before the limit, and goes on in the next job once nothing else uses the first."""
     path = pipeline("noticed", """
-a: {on: train1, notice: 110s, retry: {times: 1, delay: 0s}, run: 'trap "echo saved; exit 0" TERM; while [ $FLOWRUN_ATTEMPT_NO = 1 ]; do sleep 0.1; done; echo goes on'}
+a: {on: train1, notice: 90s, retry: {times: 1, delay: 0s}, run: 'trap "echo saved; exit 0" TERM; while [ $FLOWRUN_ATTEMPT_NO = 1 ]; do sleep 0.1; done; echo goes on'}
 b: {on: train2, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
 """ % t.folder)
     with open("noticed.nodes.yaml") as f:
