@@ -215,8 +215,8 @@ static const struct fr_allocation_row *newest_of(const struct fr_allocation_rows
     return NULL;
 }
 
-/* One that is over tells so again: a host that died may not have told the run. A refusal is not
- * told again: what needs the allocation asks for another one. */
+/* The end of one that is over is told again: a host that died may not have told the run. A refusal
+ * is not: what needs the allocation asks for another one. */
 static enum fr_rc come_one(struct host_run *h, const struct fr_allocation_row *newest,
                            const struct fr_allocation_spec *spec, struct fr_err *err)
 {

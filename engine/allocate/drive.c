@@ -8,7 +8,6 @@
 
 enum {
     SBATCH_MS = 60000,
-    NO_PROGRAM = 127,     /* exit status */
     LOOK_MS = 1000,       /* between two looks into the folder, while places come … */
     WATCH_MS = 30000,     /* … and afterwards */
     FOLDER_MS = 86400000, /* a folder in which not all keepers have closed stays so long */
