@@ -6,8 +6,9 @@
 #include <utf8proc.h>
 
 enum {
-    CACHE_SLOTS = 1 << 17,
-    CACHE_WORDS = CACHE_SLOTS / 2, /* a full cache is emptied */
+    CACHE_SLOTS = 1 << 11, /* at first: most texts have few words, and 8 MB cost what they take */
+    CACHE_SLOTS_MAX = 1 << 17,
+    CACHE_GROWTH = 8, /* each time that half of the slots are taken; a full cache is emptied */
     CACHE_LINE = 64,
     CACHE_WORD_BYTES = 26,
     CACHE_WORD_IDS = 8,
@@ -32,7 +33,7 @@ struct tr_encoder {
     struct tr_tok_work work;
     struct slot *slots;
     void *memory; /* owns: what slots lie in */
-    size_t words;
+    size_t nslots, words;
     struct tr_encoder_room room;
     struct fr_buf normal;   /* a piece after the normalizer */
     struct fr_buf prefixed; /* a piece with its blank */
@@ -60,14 +61,20 @@ void tr_encoder_destroy(struct tr_encoder *e)
     fr_sys.free(e);
 }
 
-/* Each word in a line of the processor's cache. */
-static bool make_cache(struct tr_encoder *e)
+/* An empty cache in place of the one there is; false without memory for it. Each word is in a line
+ * of the processor's cache. */
+static bool make_cache(struct tr_encoder *e, size_t nslots)
 {
-    size_t bytes = CACHE_SLOTS * sizeof(struct slot);
+    size_t bytes = nslots * sizeof(struct slot);
+    void *memory = fr_sys.alloc(bytes + CACHE_LINE);
 
-    if ((e->memory = fr_sys.alloc(bytes + CACHE_LINE)) == NULL)
+    if (memory == NULL)
         return false;
-    e->slots = (struct slot *)(((uintptr_t)e->memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    fr_sys.free(e->memory);
+    e->memory = memory;
+    e->slots = (struct slot *)(((uintptr_t)memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    e->nslots = nslots;
+    e->words = 0;
     memset(e->slots, 0, bytes);
     return true;
 }
@@ -84,7 +91,7 @@ enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **o
                                  .mc = pcre2_match_context_create(NULL),
                                  .stack = pcre2_jit_stack_create(32768, JIT_STACK_BYTES, NULL)};
     }
-    if (e == NULL || e->md == NULL || e->mc == NULL || !make_cache(e)) {
+    if (e == NULL || e->md == NULL || e->mc == NULL || !make_cache(e, CACHE_SLOTS)) {
         tr_encoder_destroy(e);
         return fr_fail(err, FR_NOMEM, "no memory for an encoder");
     }
@@ -105,18 +112,20 @@ const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e)
     return e->t;
 }
 
-static void cache_clear(struct tr_encoder *e)
+static void cache_renew(struct tr_encoder *e)
 {
-    memset(e->slots, 0, CACHE_SLOTS * sizeof(struct slot));
+    if (e->nslots < CACHE_SLOTS_MAX && make_cache(e, e->nslots * CACHE_GROWTH))
+        return;
+    memset(e->slots, 0, e->nslots * sizeof(struct slot));
     e->words = 0;
 }
 
 /* The slot of a word, or the free one where it belongs. */
 static struct slot *cache_find(const struct tr_encoder *e, const char *p, size_t n, uint32_t hash)
 {
-    size_t i = hash >> 1 & (CACHE_SLOTS - 1);
+    size_t i = hash >> 1 & (e->nslots - 1);
 
-    for (; e->slots[i].hash != 0; i = (i + 1) & (CACHE_SLOTS - 1))
+    for (; e->slots[i].hash != 0; i = (i + 1) & (e->nslots - 1))
         if (e->slots[i].hash == hash && e->slots[i].n == n && tr_tok_same(e->slots[i].text, p, n))
             break;
     return &e->slots[i];
@@ -224,8 +233,8 @@ static enum fr_rc put_word(struct tr_encoder *e, const char *p, size_t n)
         return put_ids(e, s->ids, s->nids);
     if ((rc = merge_word(e, p, n)) != FR_OK || (nids = e->out->n - first) > CACHE_WORD_IDS)
         return rc;
-    if (e->words == CACHE_WORDS) {
-        cache_clear(e);
+    if (e->words == e->nslots / 2) {
+        cache_renew(e);
         s = cache_find(e, p, n, hash);
     }
     *s = (struct slot){.hash = hash, .n = (uint8_t)n, .nids = (uint8_t)nids};

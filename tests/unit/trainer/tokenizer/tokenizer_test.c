@@ -257,12 +257,13 @@ static void test_special(void)
     CHECK_INT(tr_encoder_create(t, &e, &err), FR_OK);
     CHECK_INT(tr_encode(e, FR_STR("a\xff"), &ids, &err), FR_USAGE);
     CHECK_INT(ids.n, 0);
-    check_row("the cache starts anew when it is full");
-    char word[16];
+    check_row("the cache grows, and starts anew when it is full");
+    char word[] = "aaaaaa";
     struct tr_ids again = {0};
     for (int round = 0; round < 2; round++)
-        for (int i = 0; i < 40000; i++) {
-            (void)snprintf(word, sizeof(word), "w%dx", i);
+        for (int i = 0; i < 80000; i++) {
+            for (int k = 0, left = i; k < 6; k++, left /= 26)
+                word[k] = (char)('a' + left % 26);
             if (tr_encode(e, fr_str_of(word), round == 0 ? &ids : &again, &err) != FR_OK)
                 CHECK(!"encode");
         }
