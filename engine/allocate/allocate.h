@@ -6,7 +6,8 @@
  *   allocations.c  the part of the host: what runs need, rows, turns
  *   drive.c        actions: the folder, sbatch, squeue, scancel
  *   places.c       where a place is, and that it is gone
- *   folder.c       files shared with the nodes
+ *   folder.c       what keepers have written
+ *   job.c          calls on the folder of an allocation
  */
 #ifndef FR_ALLOCATE_ALLOCATE_H
 #define FR_ALLOCATE_ALLOCATE_H

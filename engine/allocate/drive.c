@@ -2,7 +2,6 @@
  */
 #include "engine/allocate/private.h"
 
-#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/link/link.h"
 
@@ -13,68 +12,7 @@ enum {
     FOLDER_MS = 86400000, /* a folder in which not all keepers have closed stays so long */
 };
 
-/* ---- the folder, in threads ---- */
-
-enum folder_call { FOLDER_MAKE, FOLDER_READ, FOLDER_REMOVE };
-
-struct folder_job {
-    struct fr_work work;
-    struct host_allocation *al; /* borrows; NULL: nobody waits for it */
-    enum folder_call call;
-    struct fr_arena arena; /* owns all texts */
-    struct alloc_folder folder;
-    const char *program;
-    int64_t job, kill_wait_ms;
-    size_t n;
-    struct alloc_seen seen;
-    const char *log;
-    bool answers; /* it was begun behind an answer of Slurm */
-    enum fr_rc rc;
-    struct fr_err err;
-};
-
-static void free_job(void *arg)
-{
-    struct folder_job *j = arg;
-
-    fr_arena_finish(&j->arena);
-    fr_sys.free(j);
-}
-
-/* The folder with all that is in it before the submit. */
-static void make_folder(struct folder_job *j)
-{
-    const struct fr_allocation_spec spec = {.nodes = (int)j->n};
-    struct fr_slurm_submit s = {
-        .spec = &spec, .folder = j->folder.folder, .kill_wait_ms = j->kill_wait_ms};
-    const char *script = NULL;
-
-    j->rc = alloc_folder_make(&j->folder, &j->arena, &j->program, &j->err);
-    if (j->rc != FR_OK)
-        return;
-    s.flownode = j->program;
-    script = fr_slurm_script(&s, &j->arena);
-    j->rc = script == NULL ? fr_fail(&j->err, FR_NOMEM, "no memory for a script")
-                           : alloc_folder_script(j->folder.folder, script, &j->err);
-}
-
-static void in_thread(void *arg)
-{
-    struct folder_job *j = arg;
-
-    if (j->call == FOLDER_MAKE) {
-        make_folder(j);
-        return;
-    }
-    if (j->call == FOLDER_REMOVE) {
-        j->rc = fr_remove_tree(j->folder.folder, &j->err);
-        return;
-    }
-    j->rc = alloc_folder_read(j->folder.folder, j->job, j->n, &j->arena, &j->seen, &j->err);
-    j->log = alloc_folder_log(j->folder.folder, &j->arena);
-}
-
-static void refuse(struct host_allocation *al, const struct fr_err *err)
+void alloc_refuse(struct host_allocation *al, const struct fr_err *err)
 {
     alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_REFUSED,
                                                   .transient = err->rc == FR_NOMEM,
@@ -136,7 +74,7 @@ static void submit(struct host_allocation *al)
     fr_arena_finish(&arena);
     al->made = false;
     if (rc != FR_OK)
-        refuse(al, &err);
+        alloc_refuse(al, &err);
 }
 
 /* The program's path is to be in the row before there may be a job. */
@@ -150,7 +88,7 @@ static void on_made(struct host_allocation *al, struct folder_job *j)
         }
     }
     if (j->rc != FR_OK) {
-        refuse(al, &j->err);
+        alloc_refuse(al, &j->err);
         return;
     }
     al->made = al->dirty = true;
@@ -212,8 +150,11 @@ static int64_t next_look(const struct host_allocation *al)
 
 static void on_read(struct host_allocation *al, struct folder_job *j)
 {
-    const struct alloc_seen *seen = &j->seen;
+    struct alloc_seen seen_now, *seen = &seen_now;
 
+    if (j->rc == FR_OK)
+        j->rc = alloc_folder_seen((struct fr_str){j->files.p, j->files.n}, j->job, j->n, &j->arena,
+                                  seen, &j->err);
     if (j->rc != FR_OK) {
         fr_log(FR_LOG_WARN, "slurm", "allocation=%s job=%lld: %s", al->row.name,
                (long long)al->a.life.job, j->err.msg);
@@ -232,7 +173,7 @@ static void on_read(struct host_allocation *al, struct folder_job *j)
     if (al->closed)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLOSED});
     if (al->answered && j->answers)
-        alloc_answer(al, fr_str_of(seen->error != NULL ? seen->error : j->log));
+        alloc_answer(al, fr_str_of(seen->error != NULL ? seen->error : seen->log));
     al->look_ms = next_look(al);
 }
 
@@ -247,57 +188,14 @@ static void on_removed(struct host_allocation *al, const struct folder_job *j)
     al->dirty = true;
 }
 
-static void on_over(void *arg)
+void alloc_job_over(struct host_allocation *al, struct folder_job *j)
 {
-    struct folder_job *j = arg;
-    struct host_allocation *al = j->al;
-
-    al->job = NULL;
-    al->host->woken = true;
     if (j->call == FOLDER_MAKE)
         on_made(al, j);
     else if (j->call == FOLDER_READ)
         on_read(al, j);
     else
         on_removed(al, j);
-    free_job(j);
-}
-
-static void start_job(struct host_allocation *al, enum folder_call call)
-{
-    struct folder_job *j = fr_sys.alloc(sizeof(*j));
-    struct fr_err err = {0};
-
-    (void)fr_fail(&err, FR_NOMEM, "no memory, or no thread, for the folder of an allocation");
-    if (j == NULL) {
-        if (call == FOLDER_MAKE)
-            refuse(al, &err);
-        return;
-    }
-    *j = (struct folder_job){.al = al,
-                             .call = call,
-                             .job = al->a.life.job,
-                             .kill_wait_ms = al->cluster->kill_wait_ms,
-                             .answers = al->answered,
-                             .n = al->spec != NULL ? (size_t)al->spec->nodes : al->n_places};
-    j->work = (struct fr_work){.run = in_thread, .over = on_over, .drop = free_job, .arg = j};
-    j->folder.folder = fr_arena_dup(&j->arena, al->row.folder);
-    if (call == FOLDER_MAKE) {
-        j->folder.work = fr_arena_dup(&j->arena, fr_run_spec(al->h->run)->slurm->work);
-        j->folder.flownode =
-            fr_arena_fmt(&j->arena, "%s/flownode", fr_nodes_program_dir(al->host->env.nodes));
-    }
-    if (j->folder.folder == NULL ||
-        (call == FOLDER_MAKE && (j->folder.work == NULL || j->folder.flownode == NULL)) ||
-        fr_loop_work(al->host->env.loop, &j->work) != FR_OK) {
-        free_job(j);
-        if (call == FOLDER_MAKE)
-            refuse(al, &err);
-        return;
-    }
-    al->job = j;
-    if (call == FOLDER_REMOVE)
-        al->removes = false;
 }
 
 /* ---- commands ---- */
@@ -327,7 +225,7 @@ static void refuse_broken(struct host_allocation *al)
     struct fr_err err = {0};
 
     (void)fr_fail(&err, FR_NOTFOUND, "%s", al->cluster->broken);
-    refuse(al, &err);
+    alloc_refuse(al, &err);
     alloc_cluster_again(al->cluster);
 }
 
@@ -349,7 +247,7 @@ void alloc_act(struct host_allocation *al)
     else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && al->cluster->broken[0] != '\0')
         refuse_broken(al);
     else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && !al->made)
-        start_job(al, FOLDER_MAKE);
+        alloc_job_start(al, FOLDER_MAKE);
     else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0)
         submit(al);
     al->ask_now |= (due & FR_ALLOCATION_DO_ASK) != 0;
@@ -370,7 +268,7 @@ void alloc_act(struct host_allocation *al)
         al->removes = al->row.folder[0] != '\0' && may_remove(&al->a.life);
     }
     if (al->removes && al->job == NULL)
-        start_job(al, FOLDER_REMOVE);
+        alloc_job_start(al, FOLDER_REMOVE);
 }
 
 /* When Slurm is to be asked about it; INT64_MAX: it is not, or a question is under way. */
@@ -392,7 +290,7 @@ void alloc_turn(struct host_allocation *al, int64_t now)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_DUE});
     if ((al->look_ms <= now || al->answered) && al->job == NULL) {
         al->look_ms = INT64_MAX; /* until it is back */
-        start_job(al, FOLDER_READ);
+        alloc_job_start(al, FOLDER_READ);
     }
     if (alloc_ask_ms(al) < al->cluster->ask_ms)
         al->cluster->ask_ms = alloc_ask_ms(al);
@@ -412,7 +310,5 @@ int64_t alloc_due(const struct host_allocation *al)
 void alloc_forget(struct host_allocation *al)
 {
     fr_cluster_forget(al->cluster->cluster, al);
-    if (al->job != NULL && fr_loop_forget(al->host->env.loop, &al->job->work))
-        free_job(al->job);
-    al->job = NULL;
+    alloc_job_forget(al);
 }

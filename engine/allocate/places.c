@@ -48,8 +48,8 @@ enum fr_rc alloc_find(void *arg, const struct fr_exec_node *node, struct fr_aren
                                       .place = k + 1};
         out->what = fr_arena_fmt(arena, "srun to %s", step.host);
         out->argv = fr_srun_args(&step, arena);
-        out->envp = fr_slurm_environ(al->row.path, arena);
-        return out->what != NULL && out->argv != NULL && out->envp != NULL
+        out->runner = fr_cluster_runner(al->cluster->cluster);
+        return out->what != NULL && out->argv != NULL
                    ? FR_OK
                    : fr_fail(err, FR_NOMEM, "no memory for a link");
     }

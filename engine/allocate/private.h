@@ -22,8 +22,26 @@ struct host_cluster {
     bool cgroups; /* a job's processes end with it, for sure */
 };
 
+enum folder_call { FOLDER_MAKE, FOLDER_READ, FOLDER_REMOVE };
+
+/* A call on the folder of an allocation. */
+struct folder_job {
+    struct fr_work work;
+    struct host_allocation *al; /* borrows */
+    enum folder_call call;
+    struct fr_arena arena; /* owns all texts */
+    const char *folder;
+    const char *flownode; /* MAKE: path of the program on this machine … */
+    const char *program;  /* … and, once it is over, of its copy */
+    int64_t job, kill_wait_ms;
+    size_t n;            /* places */
+    struct fr_buf files; /* READ: what fr_folder_read() added */
+    bool answers;        /* it was begun behind an answer of Slurm */
+    enum fr_rc rc;
+    struct fr_err err;
+};
+
 enum { ALLOC_SEEN_MOST = 4 }; /* jobs of one tag */
-struct folder_job;            /* a call on the folder, in a thread */
 
 struct host_allocation {
     struct host_allocation *next;
@@ -76,6 +94,13 @@ int64_t alloc_ask_ms(const struct host_allocation *al);   /* INT64_MAX: it needs
 void alloc_forget(struct host_allocation *al);            /* nothing answers any more */
 /* Slurm has told al->seen. log: the end of what its job wrote. */
 void alloc_answer(struct host_allocation *al, struct fr_str log);
+
+void alloc_refuse(struct host_allocation *al, const struct fr_err *err); /* the submit */
+void alloc_job_over(struct host_allocation *al, struct folder_job *j);   /* it is freed then */
+
+/* job.c */
+void alloc_job_start(struct host_allocation *al, enum folder_call call);
+void alloc_job_forget(struct host_allocation *al);
 
 /* clusters.c */
 /* The cluster with Slurm's commands there. NULL: no memory. */

@@ -18,6 +18,7 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 #include "engine/link/link.h"
+#include "engine/link/runner.h"
 #include "engine/loop/loop.h"
 #include "engine/ship/file.h"
 #include "engine/wire/wire.h"
@@ -205,11 +206,11 @@ struct fr_exec_node {
 struct fr_node;
 struct fr_exec_node fr_exec_node_of(const struct fr_node *n, struct fr_id run);
 
-/* How a place is reached now: by a child whose input and output are those of a serve there. */
+/* How a place is reached now: by a command whose input and output are those of a serve there. */
 struct fr_exec_place {
-    const char *what;        /* the subject of errors: "srun to nid003" */
-    const char *const *argv; /* NULL-terminated, as … */
-    const char *const *envp; /* … its environment */
+    const char *what;               /* the subject of errors: "srun to nid003" */
+    const char *const *argv;        /* NULL-terminated */
+    const struct fr_runner *runner; /* runs it; outlives the connection */
 };
 
 /* At most this many nodes connect at once (sshd's MaxStartups). */

@@ -232,13 +232,9 @@ enum fr_rc fr_chan_find(struct fr_chan *ch, struct fr_err *err)
     if (rc != FR_BUSY)
         fr_link_destroy(&ch->link); /* it may be another machine now */
     if (rc == FR_OK && ch->ex->args.make_link == NULL)
-        rc = fr_link_child_create(&ch->link, ch->ex->loop,
-                                  &(struct fr_child_args){.what = place.what,
-                                                          .argv = place.argv,
-                                                          .envp = place.envp,
-                                                          .die_with_parent = true,
-                                                          .own_failure = -1},
-                                  err);
+        rc = place.runner->ops->make(
+            place.runner->self, &(struct fr_runner_command){.what = place.what, .argv = place.argv},
+            &ch->link, err);
     fr_arena_finish(&arena);
     return rc;
 }

@@ -1,11 +1,10 @@
 #include "engine/slurm/cluster.h"
 
 #include "engine/base/sys.h"
-#include "engine/link/child.h"
 #include "engine/slurm/commands.h"
+#include "engine/submit/environ.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -16,7 +15,6 @@ enum {
     PAUSE_MS = 10000, /* after a command without an answer */
     PAUSE_MAX_MS = 120000,
     OUTPUT_MAX = 64 << 20,
-    NO_PROGRAM = 127
 };
 
 /* A command that waits, or runs. */
@@ -45,8 +43,8 @@ enum { ASKING, OTHER, LANES };
 
 struct fr_cluster {
     struct fr_loop *loop; /* borrows */
-    struct fr_arena arena;
-    const char *const *envp;
+    struct fr_runner own; /* owns: commands run on this machine; zero: runner is another's */
+    const struct fr_runner *runner;
     void (*changed)(void *arg);
     void *arg;
     struct lane lanes[LANES];
@@ -146,14 +144,14 @@ static void finish(struct lane *lane)
     if (lane->stopped[0] != '\0')
         end.errors = fr_str_of(lane->stopped);
     else
-        fr_link_child_code(&lane->link, &end.errors);
-    unanswered = asks && (end.code < 0 || (end.code > 0 && end.code != NO_PROGRAM &&
+        c->runner->ops->code(&lane->link, &end.errors);
+    unanswered = asks && (end.code < 0 || (end.code > 0 && end.code != FR_RUNNER_NO_PROGRAM &&
                                            fr_slurm_unanswered(end.errors)));
     lane->running = NULL;
     fr_loop_arm(c->loop, lane->limit, -1);
     if (unanswered)
         set_away(c, trimmed(end.errors));
-    else if (asks && end.code != NO_PROGRAM)
+    else if (asks && end.code != FR_RUNNER_NO_PROGRAM)
         set_answered(c);
     if (unanswered && call->command.repeat && !call->forgotten) {
         put_first(lane, call);
@@ -195,7 +193,7 @@ static void on_down(void *arg, const struct fr_err *err, bool ran)
 {
     struct lane *lane = arg;
     struct fr_str errors;
-    int code = fr_link_child_code(&lane->link, &errors);
+    int code = lane->c->runner->ops->code(&lane->link, &errors);
 
     (void)ran;
     note_end(lane, code, code < 0 ? err->msg : "");
@@ -220,33 +218,36 @@ static void on_limit(void *arg)
 
 /* ---- a command's start ---- */
 
+static void note_no_program(struct lane *lane)
+{
+    char text[FR_ERR_MAX];
+
+    snprintf(text, sizeof(text),
+             "there is no program %s in PATH that could be started (login nodes often need "
+             "`module load slurm`: set slurm.path)",
+             lane->running->command.argv[0]);
+    note_end(lane, FR_RUNNER_NO_PROGRAM, text);
+}
+
 static void start(struct lane *lane)
 {
     struct fr_cluster *c = lane->c;
     const struct fr_command *command = &lane->running->command;
     const struct fr_link_events events = {no_event, on_bytes, no_event, on_down, lane};
-    struct fr_child_args args = {.what = command->argv[0],
-                                 .argv = command->argv,
-                                 .die_with_parent = true,
-                                 .envp = c->envp,
-                                 .own_failure = -1};
-    char text[FR_ERR_MAX];
+    const struct fr_runner_command run = {
+        .what = command->argv[0], .argv = command->argv, .limit_ms = command->limit_ms};
     struct fr_err err = {0};
     enum fr_rc rc;
 
     lane->ended = false;
     lane->stopped[0] = '\0';
-    rc = fr_link_child_create(&lane->link, c->loop, &args, &err);
+    rc = c->runner->ops->make(c->runner->self, &run, &lane->link, &err);
     if (rc == FR_OK)
         rc = lane->link.ops->open(lane->link.self, &events, &err);
     if (rc == FR_OK) {
         fr_loop_arm_in(c->loop, lane->limit, command->limit_ms);
     } else if (rc == FR_NOTFOUND || rc == FR_DENIED) {
-        snprintf(text, sizeof(text),
-                 "there is no program %s in PATH that could be started (login nodes often need "
-                 "`module load slurm`: set slurm.path)",
-                 command->argv[0]);
-        note_end(lane, NO_PROGRAM, text);
+        note_no_program(lane);
     } else {
         note_end(lane, -1, err.msg);
     }
@@ -367,26 +368,19 @@ int64_t fr_cluster_asked(const struct fr_cluster *c)
     return c->asked;
 }
 
-const char *const *fr_slurm_environ(const char *path, struct fr_arena *arena)
+const struct fr_runner *fr_cluster_runner(const struct fr_cluster *c)
 {
-    static const char *const names[] = {"HOME", "USER", "LOGNAME", "LANG", "SLURM_CONF"};
-    const char *here = getenv("PATH"), *value;
-    size_t n = 0, most = sizeof(names) / sizeof(names[0]);
-    const char **envp = fr_arena_array(arena, most + 4, sizeof(*envp));
-    bool whole = envp != NULL;
+    return c->runner;
+}
 
-    here = here != NULL ? here : "/usr/local/bin:/usr/bin:/bin";
-    if (whole)
-        whole = (envp[n++] = path != NULL ? fr_arena_fmt(arena, "PATH=%s:%s", path, here)
-                                          : fr_arena_fmt(arena, "PATH=%s", here)) != NULL;
-    for (size_t i = 0; i < most && whole; i++)
-        if ((value = getenv(names[i])) != NULL)
-            whole = (envp[n++] = fr_arena_fmt(arena, "%s=%s", names[i], value)) != NULL;
-    if (!whole)
-        return NULL;
-    envp[n++] = "LC_ALL=C";
-    envp[n] = "TZ=UTC";
-    return envp;
+static bool run_here(struct fr_cluster *c, const char *path)
+{
+    struct fr_arena arena = {0};
+    const char *const *envp = fr_slurm_environ(path, &arena);
+    bool whole = envp != NULL && fr_runner_local_create(&c->own, c->loop, envp, NULL) == FR_OK;
+
+    fr_arena_finish(&arena);
+    return whole;
 }
 
 enum fr_rc fr_cluster_create(const struct fr_cluster_args *args, struct fr_cluster **out,
@@ -404,8 +398,9 @@ enum fr_rc fr_cluster_create(const struct fr_cluster_args *args, struct fr_clust
                              .rpc = args->rpc > 0 ? args->rpc : RPC,
                              .credit = (int64_t)PLACES * MINUTE_MS,
                              .credited_ms = fr_sys.mono_ms()};
-    c->envp = fr_slurm_environ(args->path, &c->arena);
-    whole = c->envp != NULL && fr_loop_timer(c->loop, on_wake, c, &c->wake) == FR_OK;
+    c->runner = args->runner != NULL ? args->runner : &c->own;
+    whole = (args->runner != NULL || run_here(c, args->path)) &&
+            fr_loop_timer(c->loop, on_wake, c, &c->wake) == FR_OK;
     for (struct lane *lane = c->lanes; lane < c->lanes + LANES; lane++) {
         lane->c = c;
         lane->last = &lane->first;
@@ -437,6 +432,6 @@ void fr_cluster_destroy(struct fr_cluster *c)
         }
     }
     fr_loop_untimer(c->loop, &c->wake);
-    fr_arena_finish(&c->arena);
+    fr_runner_destroy(&c->own);
     fr_sys.free(c);
 }

@@ -1,7 +1,7 @@
 /*
- * A cluster under Slurm, as one process asks it: its commands run one at a time as children of this
- * process, and never more than its budget allows. Calls never block; ends are told from the loop's
- * turn, in the order of the calls.
+ * A cluster under Slurm, as one process asks it: its commands run one at a time, on this machine or
+ * where its runner runs them, and never more than its budget allows. Calls never block; ends are
+ * told from the loop's turn, in the order of the calls.
  *
  * Budget. Commands that reach slurmctld (sbatch, squeue, scancel, scontrol show config) take one of
  * 6 places, refilled at `rpc` a minute (12). Others run at once, beside them.
@@ -18,15 +18,17 @@
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
 #include "engine/base/str.h"
+#include "engine/link/runner.h"
 #include "engine/loop/loop.h"
 
 struct fr_cluster;
 
 struct fr_cluster_args {
     struct fr_loop *loop;
-    const char *path;           /* a folder in front of PATH for the commands; NULL. Copied */
-    int rpc;                    /* commands a minute; 0: 12 */
-    void (*changed)(void *arg); /* away, or its reason, has changed; NULL */
+    const char *path; /* a folder in front of PATH for the commands here; NULL. Copied */
+    const struct fr_runner *runner; /* runs them; NULL: this machine does. Outlives the cluster */
+    int rpc;                        /* commands a minute; 0: 12 */
+    void (*changed)(void *arg);     /* away, or its reason, has changed; NULL */
     void *arg;
 };
 enum fr_rc fr_cluster_create(const struct fr_cluster_args *args, struct fr_cluster **out,
@@ -64,8 +66,7 @@ int64_t fr_cluster_may_ask_ms(const struct fr_cluster *c);
 int64_t fr_cluster_away(const struct fr_cluster *c, const char **why);
 int64_t fr_cluster_asked(const struct fr_cluster *c); /* commands that reached slurmctld so far */
 
-/* The environment of Slurm's commands, also of srun: of this process's only PATH (behind path),
- * HOME, USER, LOGNAME, LANG and SLURM_CONF; LC_ALL=C and TZ=UTC. NULL: no memory. */
-const char *const *fr_slurm_environ(const char *path, struct fr_arena *arena);
+/* For links to the places of its allocations, which count in no budget. */
+const struct fr_runner *fr_cluster_runner(const struct fr_cluster *c);
 
 #endif

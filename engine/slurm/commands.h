@@ -1,6 +1,6 @@
 /*
  * The commands of Slurm: what they are given, and what they print. Pure. They run in the
- * environment of fr_slurm_environ() (cluster.h). Tried with Slurm 22.05 and 24.11.
+ * environment of fr_slurm_environ() (submit/environ.h). Tried with Slurm 22.05 and 24.11.
  */
 #ifndef FR_SLURM_COMMANDS_H
 #define FR_SLURM_COMMANDS_H

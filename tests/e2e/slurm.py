@@ -211,7 +211,7 @@ def folders():
     with contextlib.closing(sqlite3.connect("state/state.db")) as store:
         ids = [row[0] for row in store.execute("SELECT id FROM allocation ORDER BY id DESC LIMIT 3")]
         for id, (_, proven, ago) in zip(ids, rows):
-            folder = "%s/work/alloc/of-%d" % (t.folder, id)
+            folder = "%s/work/alloc/%032x" % (t.folder, id)
             os.mkdir(folder)
             open(folder + "/claim", "w").close()
             store.execute("UPDATE allocation SET folder = ?, proven = ?, job = 1, ended_wall = ended_wall - ? WHERE id = ?",
@@ -219,7 +219,7 @@ def folders():
         store.commit()
     t.same("the next flowrun", ask(pipeline("next", "a: {on: prep, run: 'true'}"))[0], 0)
     for id, (what, _, _), there in zip(ids, rows, (False, True, False)):
-        t.same("a folder that is " + what, os.path.exists("work/alloc/of-%d" % id), there)
+        t.same("a folder that is " + what, os.path.exists("work/alloc/%032x" % id), there)
 
 
 # ---- kills ----
