@@ -518,3 +518,8 @@ CREATE TABLE allocation (
 ) STRICT;
 CREATE INDEX allocation_run ON allocation(run, id);
 CREATE INDEX allocation_open ON allocation(id) WHERE state <> 'over';
+
+-- @version 13
+
+-- Used of the chain: of its allocation.
+ALTER TABLE instance ADD COLUMN chained INTEGER NOT NULL DEFAULT 0;

@@ -75,6 +75,7 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     out.go = row->go != 0;
     out.generation = (uint32_t)row->generation;
     out.retries = (uint32_t)row->retries;
+    out.chained = (uint32_t)row->chained;
     out.code = (int)row->code;
     left = row->due_wall - fr_sys.wall_ms(); /* the wall clock may have been set: clamped */
     out.delay_ms = left < 0 ? 0 : left > row->due_delay_ms ? row->due_delay_ms : left;

@@ -26,6 +26,20 @@ static const char *no_when(const struct fr_run *run, uint32_t inst)
     return run->insts[task->gang ? task->first : inst].no_when;
 }
 
+/* Its allocation ended. A further one follows by chain:, or a try of retry: without counting it. */
+static const char *why_chained(struct fr_run *run, const struct fr_row *row)
+{
+    const struct fr_node *node = run->plan->nodes[run_node_of(run, row->inst)].spec;
+    const char *reason = fr_cause_reason(row->cause);
+    int chain = node != NULL ? node->chain : 0;
+    bool waits = row->state == FR_ST_RETRYING || row->state == FR_ST_READY;
+
+    if (!waits || row->chained == 0 || ((int)row->chained == chain && row->retries > 0))
+        return reason;
+    return fr_arena_fmt(&run->arena, "%s; it goes on in another one (%u of %d)", reason,
+                        row->chained, chain);
+}
+
 static const char *why_cause(struct fr_run *run, const struct fr_row *row)
 {
     const struct fr_task *task = run_task_of(run, row->inst)->spec;
@@ -53,6 +67,9 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
         break;
     case FR_CAUSE_UNREACHABLE:
         return run_node_missed(run, row->inst);
+    case FR_CAUSE_TIME_LIMIT:
+    case FR_CAUSE_PREEMPTED:
+        return why_chained(run, row);
     case FR_CAUSE_STOPPED:
         if (fr_sched_now(run->sched).timed_out)
             return "stopped: the run's timeout";

@@ -257,6 +257,7 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wa
                              .go = row->go,
                              .generation = row->generation,
                              .retries = row->retries,
+                             .chained = row->chained,
                              .cause = row->cause,
                              .code = row->code,
                              .stop_cause = row->stop_cause,

@@ -34,6 +34,16 @@ static enum fr_state_of state_of(enum fr_cause cause, int code)
     }
 }
 
+/* Its allocation ended, and another one may follow: whatever was tried before. */
+static bool may_chain(const struct fr_sched *s, uint32_t inst)
+{
+    const struct fr_row *row = &s->insts[inst].row;
+    const struct fr_node *node = s->plan->nodes[s->plan->insts[inst].node].spec;
+
+    return (row->cause == FR_CAUSE_TIME_LIMIT || row->cause == FR_CAUSE_PREEMPTED) &&
+           node != NULL && (int64_t)row->chained < node->chain;
+}
+
 static bool may_retry(const struct fr_sched *s, uint32_t inst)
 {
     const struct inst *in = &s->insts[inst];
@@ -41,7 +51,11 @@ static bool may_retry(const struct fr_sched *s, uint32_t inst)
     const struct fr_retry *retry = &spec->retry;
     const struct fr_row *row = &in->row;
 
-    if (s->stopping || in->no_retry || (int64_t)row->retries >= retry->times)
+    if (s->stopping || in->no_retry)
+        return false;
+    if (may_chain(s, inst))
+        return true;
+    if ((int64_t)row->retries >= retry->times)
         return false;
     if (row->cause == FR_CAUSE_EXIT &&
         (row->code == 0 || (spec->act.what == FR_USES && row->code == FR_EXIT_USAGE)))
@@ -82,17 +96,20 @@ void make_ready(struct fr_sched *s, uint32_t inst)
         enqueue(s, first);
 }
 
-/* One instance, or a whole gang with one delay and one count. The delay counts from from_ms on. */
+/* One instance, or a whole gang with one delay and one count, after the end of inst. The delay
+ * counts from from_ms on; there is none where a further allocation is waited for. */
 static void try_again(struct fr_sched *s, uint32_t inst, int64_t from_ms)
 {
     const struct fr_plan_task *task = plan_task(s, inst);
     uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
-    int64_t due = from_ms + back_off(s, first);
+    bool chain = may_chain(s, inst);
+    int64_t due = from_ms + (chain ? 0 : back_off(s, first));
 
     for (uint32_t k = 0; k < n; k++) {
         struct inst *in = &s->insts[first + k];
 
-        in->row.retries++;
+        in->row.chained += chain;
+        in->row.retries += !chain;
         in->idle_answers = 0;
         in->due_ms = due > s->now_ms ? due : s->now_ms;
         set_row(s, first + k, FR_ST_RETRYING);
@@ -126,7 +143,7 @@ static void gang_settle(struct fr_sched *s, uint32_t t)
         return;
     }
     if (!good && !task->unproven && may_retry(s, task->first_failed)) {
-        try_again(s, gang->first, gang_ended(s, gang));
+        try_again(s, task->first_failed, gang_ended(s, gang));
         return;
     }
     for (uint32_t k = 0; k < gang->count; k++) {

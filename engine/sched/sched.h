@@ -71,6 +71,7 @@ struct fr_row {
     bool go;                  /* gang: go is committed (single instances: always with the start) */
     uint32_t generation;      /* of the gang, 1, 2, …; single instances: attempt_no */
     uint32_t retries;         /* used of retry.times; equal on all members of a gang */
+    uint32_t chained;         /* used of the chain: of its allocation, likewise */
     enum fr_cause cause;      /* how the attempt ended */
     int code;                 /* exit code or signal number */
     enum fr_cause stop_cause; /* STOPPING: gang_peer, stopped */

@@ -163,6 +163,7 @@ static void reset_inst(struct fr_sched *s, uint32_t inst)
         return;
     s->slice -= s->slice > 0;
     in->row.retries = 0;
+    in->row.chained = 0;
     if (in->row.attempt_state == FR_ST_STOP_UNPROVEN) {
         in->again = true;
         want_link(s, s->plan->insts[inst].node);

@@ -318,6 +318,9 @@ static const struct field allocation_fields[] = {
     {"idle", SHAPE_DURATION, OF_ALLOCATION(idle_ms), .preset = "2m",
      .help = "It is given back when no task has used it for so long, or none may use it any "
              "more."},
+    {"chain", SHAPE_INT, OF_ALLOCATION(chain), .max = 1000, .preset = "0",
+     .help = "How often what its time limit or a preemption ended goes on in a further one, "
+             "without a try of retry:."},
     {"options", SHAPE_SLURM_OPTIONS,
      .help = "Further options of sbatch, --NAME=VALUE each; 'docs/slurm.md' lists them."},
     PLACE_FIELDS,

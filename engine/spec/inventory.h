@@ -46,6 +46,7 @@ struct fr_allocation_spec {
     int64_t memory;       /* bytes of each node; 0: Slurm's default, all of it where exclusive */
     bool exclusive;       /* no other job on its nodes */
     int64_t idle_ms;      /* given back after so long without use; default 2 min */
+    int chain;            /* further ones for what its limit or a preemption ended, beside retry: */
     const char *const *options; /* further ones of sbatch, "--licenses=x" */
     size_t n_options;
 };
@@ -75,6 +76,7 @@ struct fr_node {
     const char *work;        /* on it: "/x"; "~/x" and "x" are below its home; NULL: chosen there */
     int allocation;          /* FR_EXECUTOR_SLURM: index of its allocation */
     int place;               /* likewise: 1, 2, … in it */
+    int chain;               /* likewise: that of its allocation */
     int gpus;
     int slots; /* instances at once, weighted by their slots; default 8 */
     const char *const *labels;

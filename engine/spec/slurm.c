@@ -171,7 +171,7 @@ static const struct {
      "cpus: N"},
     {"--mem --mem-per-cpu", "memory: 64GiB"},
     {"--exclusive --oversubscribe -s --share", "exclusive: true or false"},
-    {"--requeue --no-requeue", "retry: of a task, whose next attempt takes a new allocation"},
+    {"--requeue --no-requeue", "chain: N, how often it is followed by another"},
     {"--array -a", "an allocation of its own for each"},
     {"--dependency -d --kill-on-invalid-dep", "needs: of a task"},
     {"--begin -b", "schedule: of the pipeline"},
@@ -392,6 +392,7 @@ static bool make_place(struct loader *l, struct allocation_entry *entry, size_t 
     place->pos = entry->spec.pos;
     place->executor = FR_EXECUTOR_SLURM;
     place->allocation = (int)index;
+    place->chain = entry->spec.chain;
     place->gpus = entry->spec.gpus;
     place->connect.retry_for_ms = 0; /* its allocation decides how long it is waited for */
     return true;

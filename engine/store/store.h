@@ -146,6 +146,7 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
     C(R, INT, go, NULL)                                                                            \
     C(R, INT, generation, NULL)                                                                    \
     C(R, INT, retries, NULL)                                                                       \
+    C(R, INT, chained, NULL)                                                                       \
     C(R, CAUSE, stop_cause, NULL)                                                                  \
     C(R, INT, due_wall, NULL)                                                                      \
     C(R, INT, due_delay_ms, NULL)

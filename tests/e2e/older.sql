@@ -7,6 +7,7 @@ DROP TRIGGER notice_task;
 DROP TRIGGER notice_node;
 DROP TRIGGER notice_missed;
 DROP TRIGGER notice_paused;
+ALTER TABLE instance DROP COLUMN chained;
 DROP TABLE allocation;
 DROP TABLE shipped;
 DROP TABLE notice;

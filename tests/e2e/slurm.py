@@ -357,11 +357,11 @@ def ends():
 def noticed(before):
     """A task with notice: is stopped before the limit, and goes on in the next job once nothing else uses the first."""
     path = pipeline("noticed", """
-a: {on: train1, notice: 90s, retry: {times: 1, delay: 0s}, run: 'trap "echo saved; exit 0" TERM; while [ $FLOWRUN_ATTEMPT_NO = 1 ]; do sleep 0.1; done; echo goes on'}
+a: {on: train1, notice: 90s, run: 'trap "echo saved; exit 0" TERM; while [ $FLOWRUN_ATTEMPT_NO = 1 ]; do sleep 0.1; done; echo goes on'}
 b: {on: train2, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
 """ % t.folder)
     with open("noticed.nodes.yaml") as f:
-        text = f.read().replace("cpus: 1, time: 30m", "cpus: 1, time: 2m", 1)
+        text = f.read().replace("cpus: 1, time: 30m", "cpus: 1, time: 2m, chain: 1", 1)
     with open("noticed.nodes.yaml", "w") as f:
         f.write(text)
     run = Flowrun(path)
@@ -375,6 +375,7 @@ b: {on: train2, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
     t.same("attempts", [(x["state"], x["attempts"]) for x in got["tasks"]], [("succeeded", 2), ("succeeded", 1)])
     t.same("two jobs", [(a["no"], a["cause"]) for a in got["allocations"]], [(1, "time_limit"), (2, "stopped")])
     t.has("the second's output", ask("logs", "a@train1")[1], "goes on")
+    t.has("it is told", run.text(), "its allocation reached its time limit; it goes on in another one (1 of 1)")
     nothing_left("notice:", new_jobs(before))
 
 

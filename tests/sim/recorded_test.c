@@ -415,7 +415,7 @@ static void put_store(struct world *w)
         "retry_of, reruns, rerun_wall, rerun_from, notify, who, late_wall, pool, params FROM run "
         "ORDER BY no",
         "SELECT r.no, i.key, i.state, i.attempt_no, hex(i.attempt), i.attempt_state, i.live, i.go, "
-        "i.generation, i.retries, i.cause, i.code, i.stop_cause, i.reason, i.due_wall, "
+        "i.generation, i.retries, i.chained, i.cause, i.code, i.stop_cause, i.reason, i.due_wall, "
         "i.due_delay_ms, i.unreachable_wall, i.started_wall, i.ended_wall FROM instance i JOIN run "
         "r ON r.id = i.run ORDER BY r.no, i.idx",
         "SELECT r.no, a.idx, a.no, hex(a.id), a.generation, a.node, a.rank, a.state, a.cause, "

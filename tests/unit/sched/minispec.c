@@ -51,6 +51,9 @@ static void mini_trait(struct minispec *m, struct fr_task *task, const char *wor
     if (fr_has_prefix(word, "away="))
         for (int n = 0; n < MINI_NODES; n++)
             m->nodes[n].connect.retry_for_ms = strtol(word + 5, NULL, 10);
+    if (fr_has_prefix(word, "chain="))
+        for (int n = 0; n < MINI_NODES; n++)
+            m->nodes[n].chain = (int)strtol(word + 6, NULL, 10);
     if (fr_has_prefix(word, "try="))
         for (int n = 0; n < MINI_NODES; n++)
             m->nodes[n].connect.timeout_ms = strtol(word + 4, NULL, 10);

@@ -3,8 +3,8 @@
  * their needs and traits, apart by ';'. Three nodes n1 n2 n3 of eight slots. Traits: @all, @n2,
  * @control, gang, slots=N, retry=N, delay=MS, max=MS, code=N (retried although retry is not on
  * exit), ended (ended_is_enough), when, best, uses, lost=MS, away=MS (connect.retry_for of all
- * nodes; retry is on unreachable, too), try=MS (connect.timeout of all nodes); a name after
- * !success, !failure, !cancel or !exit is a hook.
+ * nodes; retry is on unreachable, too), try=MS (connect.timeout of all nodes), chain=N (of the
+ * allocation that all nodes are of); a name after !success, !failure, !cancel or !exit is a hook.
  */
 #ifndef TESTS_UNIT_MINISPEC_H
 #define TESTS_UNIT_MINISPEC_H

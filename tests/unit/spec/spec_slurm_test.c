@@ -9,7 +9,7 @@
 #define X1000 X250 X250 X250 X250
 #define KEYS                                                                                       \
     "expected nodes, time, partition, account, qos, reservation, constraint, gpus, cpus, memory, " \
-    "exclusive, idle, options, slots, labels, become, keep or env"
+    "exclusive, idle, chain, options, slots, labels, become, keep or env"
 #define OPTIONS                                                                                    \
     "expected --licenses, --switches, --gpu-bind, --gpu-freq, --mem-bind, --tmp, --nice, "         \
     "--mail-type, --mail-user, --prefer, --core-spec, --thread-spec, --network, --wckey, --hint, " \
@@ -65,6 +65,8 @@ static const struct row {
     {"a long constraint", "time: 1h, constraint: " X1000 "x",
      "p.yaml:1:67: constraint is a text of 1001 bytes; expected one word that does not begin with "
      "'-'"},
+    {"a chain that is none", "time: 1h, chain: 1001",
+     "p.yaml:1:62: chain is '1001'; expected a whole number from 0 to 1000"},
     {"gpus below zero", "time: 1h, gpus: -1",
      "p.yaml:1:61: gpus is '-1'; expected a whole number from 0 to 1024, or TYPE:N like a100:8"},
     {"too many gpus", "time: 1h, gpus: 1025",
@@ -107,12 +109,11 @@ static const struct row {
      "p.yaml:1:76: an allocation has no key 'work'; " KEYS "\n"
      "p.yaml:1:86: an allocation has no key 'connect'; " KEYS},
     {"keys that are not there yet",
-     "time: 1h, copies: 3, chain: 2, warn: 3m, queue_for: 1h, container: {}",
+     "time: 1h, copies: 3, warn: 3m, queue_for: 1h, container: {}",
      "p.yaml:1:55: an allocation has no key 'copies'; " KEYS "\n"
-     "p.yaml:1:66: an allocation has no key 'chain'; " KEYS "\n"
-     "p.yaml:1:76: an allocation has no key 'warn'; " KEYS "\n"
-     "p.yaml:1:86: an allocation has no key 'queue_for'; " KEYS "\n"
-     "p.yaml:1:101: an allocation has no key 'container'; " KEYS},
+     "p.yaml:1:66: an allocation has no key 'warn'; " KEYS "\n"
+     "p.yaml:1:76: an allocation has no key 'queue_for'; " KEYS "\n"
+     "p.yaml:1:91: an allocation has no key 'container'; " KEYS},
     {"keys of others", "time: 1h, walltime: 2h, mem: 1G, gres: 'gpu:1', queue: q, exclude: n1",
      "p.yaml:1:55: an allocation has no key 'walltime'; expected time: 12h\n"
      "p.yaml:1:69: an allocation has no key 'mem'; expected memory: 64GiB\n"
@@ -124,8 +125,8 @@ static const struct row {
      "p.yaml:1:45: an allocation has no key 'tiem'; did you mean 'time'?"},
     {"option of flowrun",
      "time: 1h, options: [--requeue, --array=1-3, --export=ALL, --signal=USR1]",
-     "p.yaml:1:65: option '--requeue' is flowrun's own to set; expected retry: of a task, whose "
-     "next attempt takes a new allocation\n"
+     "p.yaml:1:65: option '--requeue' is flowrun's own to set; expected chain: N, how often "
+     "it is followed by another\n"
      "p.yaml:1:76: option '--array' is flowrun's own to set; expected an allocation of its own for "
      "each\n"
      "p.yaml:1:89: option '--export' is flowrun's own to set; expected env:\n"

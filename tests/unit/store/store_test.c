@@ -107,6 +107,7 @@ static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_i
                                .state = FR_ST_STARTING,
                                .attempt_no = 1,
                                .retries = 2,
+                               .chained = 5,
                                .live = 1,
                                .attempt_state = FR_ST_STARTING,
                                .generation = 4,
@@ -133,6 +134,7 @@ static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_i
     CHECK_TEXT(rows.rows[1].key, "train@n1");
     CHECK_INT(rows.rows[1].attempt_state, FR_ST_STARTING);
     CHECK_INT(rows.rows[1].retries, 2);
+    CHECK_INT(rows.rows[1].chained, 5);
     CHECK_INT(rows.rows[1].live, 1);
     CHECK_INT(rows.rows[1].go, 1);
     CHECK_INT(rows.rows[1].generation, 4);
