@@ -48,6 +48,7 @@ struct fr_allocation_life {
     int64_t submitted_wall;       /* sbatch ended */
     int64_t start_wall, end_wall; /* it began to run; its limit */
     int64_t ended_wall;
+    int64_t elapsed_ms; /* OVER: how long it ran, as Slurm says; 0: not at all, or not known */
     /* RELEASING, OVER: of the attempts that live there or wait for it; STOPPED: it was given back.
      * Where START_FAILED, not all of its places had answered. */
     enum fr_cause cause;

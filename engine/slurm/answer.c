@@ -218,6 +218,8 @@ static void take_end(const struct turn *t, const struct fr_slurm_job *job, const
     turn_be_over(t, cause, never_ran || all_ended || t->a->closed);
     if (job->end_wall != 0)
         t->life->ended_wall = job->end_wall;
+    if (job->start_wall != 0 && job->end_wall > job->start_wall)
+        t->life->elapsed_ms = job->end_wall - job->start_wall;
 }
 
 static void take_job(const struct turn *t, const struct fr_slurm_job *job)

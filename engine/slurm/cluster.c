@@ -257,13 +257,14 @@ static void step(void *arg)
 {
     struct lane *lane = arg;
     struct fr_cluster *c = lane->c;
-    bool asks = lane == &c->lanes[ASKING];
+    bool spends;
 
     if (lane->running != NULL && lane->ended)
         finish(lane);
     if (lane->running != NULL || lane->first == NULL)
         return;
-    if (asks && start_ms(c) > fr_sys.mono_ms()) {
+    spends = lane->first->command.asks || lane->first->command.accounts;
+    if (spends && start_ms(c) > fr_sys.mono_ms()) {
         fr_loop_arm(c->loop, c->wake, start_ms(c));
         return;
     }
@@ -271,7 +272,7 @@ static void step(void *arg)
     lane->first = lane->running->next;
     if (lane->first == NULL)
         lane->last = &lane->first;
-    if (asks) {
+    if (spends) {
         settle_credit(c);
         c->credit -= MINUTE_MS;
         c->asked++;
@@ -283,7 +284,8 @@ static void on_wake(void *arg)
 {
     struct fr_cluster *c = arg;
 
-    step(&c->lanes[ASKING]);
+    for (int i = 0; i < LANES; i++)
+        step(&c->lanes[i]);
 }
 
 /* ---- calls ---- */

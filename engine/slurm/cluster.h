@@ -4,7 +4,8 @@
  * told from the loop's turn, in the order of the calls.
  *
  * Budget. Commands that reach slurmctld (sbatch, squeue, scancel, scontrol show config) take one of
- * 6 places, refilled at `rpc` a minute (12). Others run at once, beside them.
+ * 6 places, refilled at `rpc` a minute (12), and so does sacct, which reaches slurmdbd: it runs
+ * beside those, and its errors say nothing of slurmctld. Others run at once, beside them.
  * Links (srun) are not counted here: they are started by exec.
  *
  * Errors. A command that fails with "Unable to contact slurm controller" and the like, or is killed
@@ -45,6 +46,7 @@ struct fr_command_end {
 struct fr_command {
     const char *const *argv; /* argv[0] is a name, found by path and PATH. Copied */
     bool asks;               /* it reaches slurmctld, and takes a place of the budget */
+    bool accounts;           /* it reaches slurmdbd alone, and takes a place of the budget, too */
     bool repeat;             /* started again until it is an answer */
     int64_t limit_ms;        /* 0: 30 s */
     void (*ended)(void *arg, const struct fr_command_end *end);
@@ -64,7 +66,7 @@ bool fr_cluster_may_ask(const struct fr_cluster *c); /* a command would start at
 int64_t fr_cluster_may_ask_ms(const struct fr_cluster *c);
 /* Since when it does not answer, wall ms; 0: it does. why: the newest error; "" none. */
 int64_t fr_cluster_away(const struct fr_cluster *c, const char **why);
-int64_t fr_cluster_asked(const struct fr_cluster *c); /* commands that reached slurmctld so far */
+int64_t fr_cluster_asked(const struct fr_cluster *c); /* places of the budget taken so far */
 
 /* For links to the places of its allocations, which count in no budget. */
 const struct fr_runner *fr_cluster_runner(const struct fr_cluster *c);

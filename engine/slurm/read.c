@@ -2,12 +2,12 @@
 #include "engine/slurm/commands.h"
 
 #include "engine/base/sys.h"
-#include "engine/schedule/calendar.h"
+#include "engine/slurm/fields.h"
 #include "engine/slurm/format.h"
 
 #include <string.h>
 
-enum { QUOTED = 100, SECOND_MS = 1000, MINUTE_S = 60, TAG = 32 };
+enum { SECOND_MS = 1000, MINUTE_S = 60 };
 
 static bool has(struct fr_str text, const char *part)
 {
@@ -19,37 +19,6 @@ static bool has_one(struct fr_str text, const char *const *parts)
     while (*parts != NULL && !has(text, *parts))
         parts++;
     return *parts != NULL;
-}
-
-static struct fr_str trimmed(struct fr_str s)
-{
-    while (s.n > 0 && strchr(" \t\r\n", s.p[s.n - 1]) != NULL)
-        s.n--;
-    while (s.n > 0 && (*s.p == ' ' || *s.p == '\t')) {
-        s.p++;
-        s.n--;
-    }
-    return s;
-}
-
-static bool only(struct fr_str s, const char *characters)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] == '\0' || strchr(characters, s.p[i]) == NULL)
-            return false;
-    return s.n > 0;
-}
-
-#define DIGITS "0123456789"
-#define HEX DIGITS "abcdef"
-#define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-#define NAME "abcdefghijklmnopqrstuvwxyz" CAPITALS DIGITS "._-"
-
-static enum fr_rc corrupt(struct fr_err *err, const char *what, struct fr_str line)
-{
-    return fr_fail(err, FR_CORRUPT, "%s printed '%.*s%s'", what,
-                   (int)(line.n < QUOTED ? line.n : QUOTED), line.n > 0 ? line.p : "",
-                   line.n < QUOTED ? "" : "…");
 }
 
 /* ---- sbatch ---- */
@@ -98,7 +67,7 @@ const char *fr_sbatch_refusal(struct fr_str errors, struct fr_arena *arena)
     const char *text;
 
     while (fr_next_line(&errors, &line)) {
-        line = without_speaker(trimmed(line));
+        line = without_speaker(fr_field_trimmed(line));
         if (line.n == 0 || has(line, "--help"))
             continue;
         if (b.n > 0)
@@ -125,7 +94,7 @@ static int64_t job_of_line(struct fr_str line)
         end = memchr(line.p, ' ', line.n);
     if (end != NULL)
         line.n = (size_t)(end - line.p);
-    return only(line, DIGITS) && fr_parse_i64(line, &job, NULL) == FR_OK ? job : 0;
+    return fr_field_number(line, &job) ? job : 0;
 }
 
 enum fr_sbatch_end fr_sbatch_read(int code, struct fr_str out, struct fr_str errors, int64_t *job)
@@ -143,7 +112,7 @@ enum fr_sbatch_end fr_sbatch_read(int code, struct fr_str out, struct fr_str err
     *job = 0;
     if (code == 0) {
         while (fr_next_line(&out, &line)) {
-            int64_t found = job_of_line(trimmed(line));
+            int64_t found = job_of_line(fr_field_trimmed(line));
 
             *job = found > 0 ? found : *job;
         }
@@ -156,53 +125,27 @@ enum fr_sbatch_end fr_sbatch_read(int code, struct fr_str out, struct fr_str err
 
 /* ---- squeue ---- */
 
-/* In UTC; words such as N/A are no time. */
-static bool read_time(struct fr_str s, int64_t *wall)
-{
-    struct fr_when when;
-
-    *wall = 0;
-    if (s.n == 0 || *s.p < '0' || *s.p > '9')
-        return true;
-    if (fr_when_parse(s, &when, NULL) != FR_OK)
-        return false;
-    *wall = when.s * SECOND_MS;
-    return true;
-}
-
 static void read_hosts(struct fr_str s, struct fr_str *hosts)
 {
-    *hosts = only(s, NAME ",[]") ? s : (struct fr_str){0};
+    *hosts = fr_field_only(s, FR_NAME_CHARACTERS ",[]") ? s : (struct fr_str){0};
 }
 
 static bool read_line(struct fr_str line, struct fr_squeue_line *to)
 {
     struct fr_str f[SQUEUE_FIELDS] = {{NULL, 0}};
-    size_t n = 0;
 
-    for (; n < SQUEUE_NAME; n++) {
-        const char *bar = line.n > 0 ? memchr(line.p, '|', line.n) : NULL;
-
-        if (bar == NULL)
-            return false;
-        f[n] = (struct fr_str){line.p, (size_t)(bar - line.p)};
-        line = (struct fr_str){bar + 1, line.n - f[n].n - 1};
-    }
-    f[n] = line;
     *to = (struct fr_squeue_line){0};
-    if (!only(f[SQUEUE_ID], DIGITS) || fr_parse_i64(f[SQUEUE_ID], &to->job.job, NULL) != FR_OK ||
-        to->job.job <= 0 || !only(f[SQUEUE_STATE], CAPITALS "_") ||
+    if (!fr_fields(line, f, SQUEUE_FIELDS) || !fr_field_number(f[SQUEUE_ID], &to->job.job) ||
+        to->job.job <= 0 || !fr_field_only(f[SQUEUE_STATE], FR_CAPITALS "_") ||
         f[SQUEUE_STATE].n >= sizeof(to->job.state) ||
-        !read_time(f[SQUEUE_START], &to->job.start_wall) ||
-        !read_time(f[SQUEUE_END], &to->job.end_wall))
+        !fr_field_time(f[SQUEUE_START], &to->job.start_wall) ||
+        !fr_field_time(f[SQUEUE_END], &to->job.end_wall))
         return false;
     memcpy(to->job.state, f[SQUEUE_STATE].p, f[SQUEUE_STATE].n);
     if (f[SQUEUE_REASON].n > 0)
         fr_visible(to->job.reason, sizeof(to->job.reason), f[SQUEUE_REASON].p, f[SQUEUE_REASON].n);
     read_hosts(f[SQUEUE_HOSTS], &to->job.hosts);
-    if (line.n == 3 + TAG && memcmp(line.p, "fr-", 3) == 0 &&
-        only((struct fr_str){line.p + 3, TAG}, HEX))
-        memcpy(to->tag, line.p + 3, TAG);
+    (void)fr_field_tag(f[SQUEUE_NAME], to->tag);
     return true;
 }
 
@@ -215,7 +158,7 @@ enum fr_rc fr_squeue_read(struct fr_str out, fr_squeue_fn *on_job, void *arg, st
         return fr_fail(err, FR_CORRUPT, "what squeue printed has no end");
     while (fr_next_line(&rest, &line)) /* of an output that is wrong, nothing is told */
         if (!read_line(line, &parsed))
-            return corrupt(err, "squeue", line);
+            return fr_fields_refuse(err, "squeue", line);
     for (rest = out; fr_next_line(&rest, &line);)
         if (read_line(line, &parsed) && parsed.tag[0] != '\0')
             on_job(arg, &parsed);
@@ -292,8 +235,9 @@ enum fr_rc fr_slurm_config_read(struct fr_str out, struct fr_slurm_config *c, st
         const char *is = line.n > 0 ? memchr(line.p, '=', line.n) : NULL;
 
         if (is != NULL && is + 1 < line.p + line.n)
-            read_setting(trimmed((struct fr_str){line.p, (size_t)(is - line.p)}),
-                         trimmed((struct fr_str){is + 1, line.n - (size_t)(is + 1 - line.p)}), c);
+            read_setting(
+                fr_field_trimmed((struct fr_str){line.p, (size_t)(is - line.p)}),
+                fr_field_trimmed((struct fr_str){is + 1, line.n - (size_t)(is + 1 - line.p)}), c);
     }
     if (c->version[0] == 0)
         return fr_fail(err, FR_CORRUPT, "scontrol show config says no SLURM_VERSION");

@@ -1,6 +1,7 @@
 /* What commands of Slurm print: the first byte says which. */
 #include "tests/fuzz/fuzz.h"
 
+#include "engine/slurm/accounting.h"
 #include "engine/slurm/commands.h"
 #include "engine/slurm/reason.h"
 
@@ -51,6 +52,31 @@ static void squeue(struct fr_str in)
     fuzz_want_err(fr_squeue_read(in, on_job, &t, &err), &err);
 }
 
+static void on_record(void *arg, const struct fr_account *record)
+{
+    struct fr_account *sum = arg;
+    const struct fr_accounted of = {record->job, record->tag, 0};
+
+    fuzz_want(record->job > 0, "a record has a job");
+    fuzz_want(strlen(record->tag) == 32, "a tag is whole");
+    fuzz_want(record->state[0] != '\0' && strlen(record->state) < sizeof(record->state), "a state");
+    fuzz_want(strlen(record->tres) < sizeof(record->tres), "a list has an end");
+    fuzz_want(record->elapsed_ms >= 0 && record->max_rss >= 0 && record->energy_j >= 0,
+              "nothing is less than none");
+    fuzz_want(record->ended || !record->whole, "what goes on is not whole");
+    fuzz_want(fr_tres_count(record->tres, "gres/gpu") >= 0, "a count");
+    fr_account_add(sum, record, &of);
+    fuzz_want(sum->job == record->job, "a record of the job counts");
+}
+
+static void sacct(struct fr_str in)
+{
+    struct fr_account sum = {0};
+    struct fr_err err = {0};
+
+    fuzz_want_err(fr_sacct_read(in, on_record, &sum, &err), &err);
+}
+
 static void sbatch(struct fr_str out, struct fr_str errors, int code)
 {
     struct fr_arena arena = {0};
@@ -85,6 +111,9 @@ void fuzz_squeue(struct fr_str in)
 
     switch (in.n > 0 ? in.p[0] : 'q') {
     case 'h':
+        break;
+    case 'a':
+        sacct(rest);
         break;
     case 'c':
         fuzz_want_err(fr_slurm_config_read(rest, &config, &err), &err);

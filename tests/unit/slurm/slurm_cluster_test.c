@@ -197,6 +197,48 @@ static void test_budget(void)
     close_bed();
 }
 
+static void account(const char *mark)
+{
+    static const char *const argv[] = {"sacct", "x", NULL};
+    struct fr_command command = {
+        .argv = argv, .accounts = true, .ended = ended, .arg = (void *)mark};
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_cluster_run(bed.c, &command, &err), FR_OK);
+}
+
+static void test_accounting(void)
+{
+    const char *why;
+
+    open_bed("slurmdbd is away: the controller is not", 0);
+    program("sacct",
+            "echo 'sacct: error: Sending PersistInit msg: Connection refused' >&2; exit 1");
+    account("a");
+    ask("b");
+    until(0);
+    check_said("0:a=1 (sacct: error: Sending PersistInit msg: Connection refused) 0:b=0 -h");
+    CHECK_INT(fr_cluster_away(bed.c, &why), 0);
+    CHECK_INT(bed.changes, 0);
+    CHECK_INT(fr_cluster_asked(bed.c), 2);
+    check_row("sacct takes places of the budget");
+    program("sacct", "");
+    for (int i = 0; i < 6; i++)
+        account("a");
+    until(5);
+    check_said("0:a=0 0:a=0 0:a=0 0:a=0 5:a=0");
+    CHECK(!fr_cluster_may_ask(bed.c));
+    close_bed();
+
+    open_bed("one that hangs holds no other command up", 0);
+    program("sacct", "touch hanging; exec sleep 1000");
+    account("a");
+    ask("b");
+    until(40);
+    check_said("0:b=0 -h 30:a=-1 (sacct: no end within 30 s)");
+    close_bed();
+}
+
 #define AWAY "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 
 static void test_away(void)
@@ -366,6 +408,7 @@ int main(void)
 {
     test_ends();
     test_budget();
+    test_accounting();
     test_away();
     test_hanging();
     test_forget();

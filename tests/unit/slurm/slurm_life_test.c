@@ -405,6 +405,7 @@ static void test_proof(void)
         answer(&b, ways[i].job, NULL);
         CHECK_INT(b.a.life.proven, ways[i].proven);
         CHECK_INT(b.a.life.ended_wall, LIMIT);
+        CHECK_INT(b.a.life.elapsed_ms, LIMIT - W0);
         tell(&b, FR_ALLOCATION_CLOSED); /* the word of the keepers may come late */
         CHECK_INT(b.a.life.proven, true);
         CHECK_INT((b.now.actions & FR_ALLOCATION_DO_END) != 0, !ways[i].proven);
