@@ -523,3 +523,13 @@ CREATE INDEX allocation_open ON allocation(id) WHERE state <> 'over';
 
 -- Used of the chain: of its allocation.
 ALTER TABLE instance ADD COLUMN chained INTEGER NOT NULL DEFAULT 0;
+
+-- @version 14
+
+-- What an allocation had, of Slurm's accounting.
+ALTER TABLE allocation ADD COLUMN elapsed_ms INTEGER NOT NULL DEFAULT 0; -- without accounting of squeue
+ALTER TABLE allocation ADD COLUMN accounting TEXT NOT NULL DEFAULT ''; -- '' | wanted | known | missing
+ALTER TABLE allocation ADD COLUMN exit_state TEXT NOT NULL DEFAULT ''; -- 'CANCELLED by 1000'
+ALTER TABLE allocation ADD COLUMN max_rss INTEGER NOT NULL DEFAULT 0; -- bytes, of the largest task
+ALTER TABLE allocation ADD COLUMN energy_j INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocation ADD COLUMN tres TEXT NOT NULL DEFAULT ''; -- 'cpu=2,gres/gpu=4,node=2'

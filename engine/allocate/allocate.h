@@ -6,6 +6,7 @@
  *   allocations.c  the part of the host: what runs need, rows, turns
  *   drive.c        actions: the folder, sbatch, squeue, scancel
  *   places.c       where a place is, and that it is gone
+ *   accounting.c   what Slurm's accounting says of one that is over
  *   folder.c       what keepers have written
  *   job.c          calls on the folder of an allocation
  */

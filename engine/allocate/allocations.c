@@ -46,6 +46,7 @@ static void to_row(struct host_allocation *al)
     row->cause = l->cause;
     row->proven = l->proven;
     row->note = l->note;
+    row->elapsed_ms = l->elapsed_ms;
 }
 
 static void to_life(const struct fr_allocation_row *row, struct fr_allocation_life *l)
@@ -58,6 +59,7 @@ static void to_life(const struct fr_allocation_row *row, struct fr_allocation_li
                                      .start_wall = row->start_wall,
                                      .end_wall = row->end_wall,
                                      .ended_wall = row->ended_wall,
+                                     .elapsed_ms = row->elapsed_ms,
                                      .cause = row->cause,
                                      .proven = row->proven != 0};
     snprintf(l->slurm, sizeof(l->slurm), "%s", row->slurm);
@@ -83,6 +85,7 @@ static enum fr_rc write_rows(struct fr_host *host, struct fr_err *err)
          al = al->next) {
         if (!al->dirty)
             continue;
+        alloc_account_begin(al);
         to_row(al);
         rc = al->stored ? fr_store_allocation_set(host->env.store, &al->row, err)
                         : fr_store_allocation_add(host->env.store, &al->row, err);
@@ -134,8 +137,11 @@ static struct host_allocation *add(struct fr_host *host, const struct fr_allocat
     al->row.hosts = fr_arena_dup(&al->arena, row->hosts);
     al->row.path = fr_arena_dup(&al->arena, row->path);
     al->row.program = fr_arena_dup(&al->arena, row->program);
+    al->row.exit_state = fr_arena_dup(&al->arena, row->exit_state);
+    al->row.tres = fr_arena_dup(&al->arena, row->tres);
     if (al->row.name == NULL || al->row.tag == NULL || al->row.folder == NULL ||
         al->row.hosts == NULL || al->row.path == NULL || al->row.program == NULL ||
+        al->row.exit_state == NULL || al->row.tres == NULL ||
         (al->cluster = alloc_cluster(host, al->row.path, (int)row->rpc)) == NULL) {
         fr_arena_finish(&al->arena);
         fr_sys.free(al);
@@ -286,7 +292,9 @@ static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec
                                                       .reason = "",
                                                       .hosts = "",
                                                       .program = "",
-                                                      .note = ""});
+                                                      .note = "",
+                                                      .exit_state = "",
+                                                      .tres = ""});
     fr_buf_finish(&folder);
     if (al == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for an allocation");
@@ -375,10 +383,16 @@ static bool may_close(const struct host_allocation *al)
     return al->leaves && l->job != 0 && !l->proven && fr_sys.wall_ms() < l->ended_wall + CLOSE_MS;
 }
 
-static bool is_done(const struct host_allocation *al)
+/* But for its accounting. */
+static bool is_settled(const struct host_allocation *al)
 {
     return !may_close(al) && al->a.life.state == FR_ALLOCATION_OVER && !al->dirty && al->due == 0 &&
            !al->removes && al->job == NULL && al->look_ms != 0;
+}
+
+static bool is_done(const struct host_allocation *al)
+{
+    return is_settled(al) && al->row.accounting != FR_ACCOUNTING_WANTED;
 }
 
 static void run_gone(struct host_run *h)
@@ -427,8 +441,10 @@ static enum fr_rc turn(struct fr_host *host, struct fr_err *err)
         else if (al->h == NULL && is_done(al))
             drop(al);
     }
-    for (struct host_cluster *c = all->clusters; c != NULL; c = c->next)
+    for (struct host_cluster *c = all->clusters; c != NULL; c = c->next) {
         alloc_ask(c, now);
+        alloc_account(c, now);
+    }
     return rc;
 }
 
@@ -438,9 +454,10 @@ static int64_t due(const struct fr_host *host)
     int64_t first = all->retry_ms != 0 ? all->retry_ms : INT64_MAX;
 
     for (const struct host_allocation *al = all->first; al != NULL; al = al->next) {
-        int64_t one = alloc_due(al), look = look_due(al);
+        int64_t one = alloc_due(al), look = look_due(al), account = alloc_account_due(al);
 
         one = look < one ? look : one;
+        one = account < one ? account : one;
         first = one < first ? one : first;
     }
     for (const struct host_cluster *c = all->clusters; c != NULL; c = c->next)
@@ -451,7 +468,7 @@ static int64_t due(const struct fr_host *host)
 static bool owes(const struct fr_host *host)
 {
     for (const struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next)
-        if (al->leaves && !is_done(al))
+        if (al->leaves && (!is_settled(al) || alloc_account_owed(al)))
             return true;
     return false;
 }

@@ -122,6 +122,7 @@ static void on_config(void *arg, const struct fr_command_end *end)
     if (c->broken[0] != '\0')
         return;
     c->cgroups = config.cgroups;
+    c->accounting = config.accounting;
     c->kill_wait_ms = config.kill_wait_ms;
     fr_cluster_limit(c->cluster, config.rpc);
     for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)

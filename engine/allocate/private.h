@@ -4,6 +4,7 @@
 
 #include "engine/allocate/allocate.h"
 #include "engine/allocate/folder.h"
+#include "engine/slurm/accounting.h"
 #include "engine/slurm/cluster.h"
 #include "engine/slurm/commands.h"
 #include "engine/store/allocations.h"
@@ -19,7 +20,9 @@ struct host_cluster {
     bool known;       /* what it says of itself: nothing is submitted before */
     char broken[400]; /* why it cannot be asked from here; "": it can */
     int64_t kill_wait_ms;
-    bool cgroups; /* a job's processes end with it, for sure */
+    bool cgroups;    /* a job's processes end with it, for sure */
+    bool accounting; /* slurmdbd keeps what jobs had */
+    bool accounts;   /* sacct runs */
 };
 
 enum folder_call { FOLDER_MAKE, FOLDER_READ, FOLDER_REMOVE };
@@ -73,6 +76,10 @@ struct host_allocation {
     bool removes;                  /* its folder is to be removed */
     bool tells, told;              /* its end: the run has yet to decide on it; it has */
     char said[FR_ALLOCATION_NOTE]; /* the newest note to the run's users */
+    int64_t account_ms;            /* accounting is asked for it then */
+    int account_tries;             /* answers so far, useful or not */
+    bool account_asked;
+    struct fr_account account; /* of the answer that is read */
 };
 
 struct host_allocations {
@@ -107,6 +114,13 @@ void alloc_job_forget(struct host_allocation *al);
 struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int rpc);
 void alloc_cluster_again(struct host_cluster *c);    /* asks what it says of itself */
 void alloc_ask(struct host_cluster *c, int64_t now); /* squeue, if it is due */
+
+/* accounting.c */
+/* Behind an event: what is over is asked for where its cluster has accounting. */
+void alloc_account_begin(struct host_allocation *al);
+void alloc_account(struct host_cluster *c, int64_t now);     /* sacct, if it is due */
+int64_t alloc_account_due(const struct host_allocation *al); /* mono_ms; INT64_MAX: not asked */
+bool alloc_account_owed(const struct host_allocation *al);   /* an answer may come soon */
 
 /* places.c */
 fr_place_fn alloc_find;

@@ -5,6 +5,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/loop/loop.h"
+#include "engine/slurm/accounting.h"
 #include "engine/store/allocations.h"
 #include "engine/store/home.h"
 #include "engine/store/types.h"
@@ -209,16 +210,41 @@ static void print_host(const struct host *host)
 
 /* ---- allocations of a cluster under Slurm ---- */
 
+enum { KWH_J = 3600000 };
+
+/* What it had, once it is over: elapsed time, and what Slurm's accounting says. */
+static void print_account(const struct fr_allocation_row *r)
+{
+    int64_t gpus = fr_tres_count(r->tres, "gres/gpu");
+    char text[24];
+
+    if (r->elapsed_ms != 0) {
+        fr_show_duration(r->elapsed_ms, text);
+        fr_print(", ran %s", text);
+    }
+    if (gpus > 0)
+        fr_print(", %lld GPU%s", (long long)gpus, gpus > 1 ? "s" : "");
+    if (r->max_rss != 0) {
+        fr_show_size(r->max_rss, text);
+        fr_print(", at most %s a task", text);
+    }
+    if (r->energy_j >= KWH_J / 100)
+        fr_print(", %.2f kWh", (double)r->energy_j / KWH_J);
+    else if (r->energy_j != 0)
+        fr_print(", %lld J", (long long)r->energy_j);
+}
+
 static void print_allocation(const struct fr_allocation_row *r)
 {
+    const char *word = r->exit_state[0] != '\0' ? r->exit_state : r->slurm;
     char date[32];
 
     fr_print("allocation %s: %s", r->name, fr_word(&fr_allocation_state_words, r->state));
     if (r->job != 0)
-        fr_print(", Slurm job %lld%s%s", (long long)r->job, r->slurm[0] != '\0' ? " " : "",
-                 r->slurm);
+        fr_print(", Slurm job %lld%s%s", (long long)r->job, word[0] != '\0' ? " " : "", word);
     if (r->hosts[0] != '\0')
         fr_print(" on %s", r->hosts);
+    print_account(r);
     if (r->end_wall != 0 && r->ended_wall == 0) {
         cli_date(r->end_wall, date);
         fr_print(", until %s", date);

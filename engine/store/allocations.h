@@ -28,9 +28,15 @@
     S(R, INT, start_wall, "start_wall")         /* it began to run */                              \
     S(R, INT, end_wall, "end_wall")             /* its limit, as Slurm says it */                  \
     S(R, INT, ended_wall, "ended_wall")                                                            \
-    S(R, CAUSE, cause, "cause") /* of the attempts that lived in it, once it is over */            \
-    S(R, BOOL, proven, NULL)    /* no process of it is left */                                     \
-    S(R, TEXT, note, "note")    /* why it is over, or what Slurm refused */
+    S(R, CAUSE, cause, "cause")         /* of the attempts that lived in it, once it is over */    \
+    S(R, BOOL, proven, NULL)            /* no process of it is left */                             \
+    S(R, TEXT, note, "note")            /* why it is over, or what Slurm refused */                \
+    S(R, INT, elapsed_ms, "elapsed_ms") /* it ran so long, as Slurm says; 0: not known */          \
+    S(R, ACCOUNTING, accounting, "accounting") /* wanted, known, missing; "": there is none */     \
+    S(R, TEXT, exit_state, "exit_state")       /* to accounting: CANCELLED by 1000 */              \
+    S(R, INT, max_rss, "max_rss")              /* bytes, of its largest task; 0: not known */      \
+    S(R, INT, energy_j, "energy_j")            /* joules; 0: not known */                          \
+    S(R, TEXT, tres, "tres")                   /* what it had: cpu=2,gres/gpu=4,node=2 */
 FR_ROWS(fr_allocation, FR_ALLOCATION_COLUMNS);
 
 /* In a transaction of the caller. */
@@ -38,8 +44,8 @@ enum fr_rc fr_store_allocation_add(struct fr_store *st, struct fr_allocation_row
                                    struct fr_err *err);
 enum fr_rc fr_store_allocation_set(struct fr_store *st, const struct fr_allocation_row *row,
                                    struct fr_err *err);
-/* Those of a run, the oldest first; and of all runs those
- * that are not over, or whose folder may be there. */
+/* Those of a run, the oldest first; and of all runs those that are not over, whose folder may be
+ * there, or whose accounting is wanted. */
 enum fr_rc fr_store_allocations(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                                 struct fr_allocation_rows *out, struct fr_err *err);
 enum fr_rc fr_store_allocations_open(struct fr_store *st, struct fr_arena *arena,

@@ -37,6 +37,7 @@
 #define FR_MEMBER_FATE enum fr_fate
 #define FR_MEMBER_ORIGIN enum fr_origin
 #define FR_MEMBER_ALLOCATION_STATE enum fr_allocation_state
+#define FR_MEMBER_ACCOUNTING enum fr_accounting
 
 /* X(kind, its words). */
 #define FR_WORD_KINDS(X)                                                                           \
@@ -52,7 +53,8 @@
     X(DELIVERY_STATE, fr_delivery_state_words)                                                     \
     X(FATE, fr_fate_words)                                                                         \
     X(ORIGIN, fr_origin_words)                                                                     \
-    X(ALLOCATION_STATE, fr_allocation_state_words)
+    X(ALLOCATION_STATE, fr_allocation_state_words)                                                 \
+    X(ACCOUNTING, fr_accounting_words)
 
 #define FR_MEMBER(R, kind, name, shown) FR_MEMBER_##kind name;
 

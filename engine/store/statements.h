@@ -296,5 +296,5 @@ SQL(HASH_LIST,
 SQL(ALLOCATION_ADD, "INSERT INTO allocation($allocation-id) VALUES(:$allocation-id)")
 SQL(ALLOCATION_SET, "UPDATE allocation SET $allocation= WHERE id = :id")
 SQL(ALLOCATIONS, "SELECT $allocation FROM allocation WHERE run = ? ORDER BY id")
-SQL(ALLOCATIONS_OPEN,
-    "SELECT $allocation FROM allocation WHERE state <> 'over' OR folder <> '' ORDER BY id")
+SQL(ALLOCATIONS_OPEN, "SELECT $allocation FROM allocation WHERE state <> 'over' OR folder <> '' OR "
+                      "accounting = 'wanted' ORDER BY id")

@@ -55,6 +55,7 @@ FR_WORDS(fr_backfill_state_words, FR_BACKFILL_STATES(FR_WORD_TEXT));
 FR_WORDS(fr_existing_words, FR_EXISTINGS(FR_WORD_TEXT));
 FR_WORDS(fr_delivery_state_words, FR_DELIVERY_STATES(FR_WORD_TEXT));
 FR_WORDS(fr_allocation_state_words, FR_ALLOCATION_STATES(FR_WORD_TEXT));
+FR_WORDS(fr_accounting_words, FR_ACCOUNTINGS(FR_WORD_TEXT));
 
 const char *fr_state_name(enum fr_state_of state)
 {

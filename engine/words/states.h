@@ -113,7 +113,16 @@ enum fr_delivery_state { FR_DELIVERY_STATES(FR_WORD_ID) };
     X(FR_ALLOCATION_OVER, "over")
 enum fr_allocation_state { FR_ALLOCATION_STATES(FR_WORD_ID) };
 
+/* What is known of it from Slurm's accounting: nothing is asked for, or its cluster has none; asked
+ * for; answered; asked for in vain. */
+#define FR_ACCOUNTINGS(X)                                                                          \
+    X(FR_ACCOUNTING_NONE, "")                                                                      \
+    X(FR_ACCOUNTING_WANTED, "wanted")                                                              \
+    X(FR_ACCOUNTING_KNOWN, "known")                                                                \
+    X(FR_ACCOUNTING_MISSING, "missing")
+enum fr_accounting { FR_ACCOUNTINGS(FR_WORD_ID) };
+
 extern const struct fr_words fr_schedule_state_words, fr_backfill_state_words, fr_existing_words,
-    fr_delivery_state_words, fr_allocation_state_words;
+    fr_delivery_state_words, fr_allocation_state_words, fr_accounting_words;
 
 #endif

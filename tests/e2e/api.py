@@ -311,12 +311,15 @@ def drive_runs(d):
 def drive_allocations(d, run):
     """One row of a cluster that nobody asks: it is over."""
     row = dict(name="train", no=1, tag="ab" * 16, folder="/work/alloc/" + "ab" * 16, path="", rpc=12, state="over", job=4711,
-               submits=1, slurm="TIMEOUT", hosts="nid1 nid2", cause="time_limit", note="its limit of 2h was reached")
+               submits=1, slurm="TIMEOUT", hosts="nid1 nid2", cause="time_limit", note="its limit of 2h was reached",
+               elapsed_ms=7200000, accounting="known", exit_state="TIMEOUT", max_rss=1 << 30, energy_j=3600, tres="cpu=2,gres/gpu=4,node=2")
     with contextlib.closing(sqlite3.connect(d.host.work + "/home/state.db", isolation_level=None)) as store:
         store.execute("INSERT INTO allocation(run, %s) SELECT id, %s FROM run WHERE no = %d"
                       % (", ".join(row), ", ".join(":" + name for name in row), run), row)
     items = d.both("get", "/runs/{run}/allocations", 200, run=run).json()["items"]
-    d.c.check([(i["name"], i["job"], i["slurm_state"], i["cause"]) for i in items] == [("train", 4711, "TIMEOUT", "time_limit")],
+    d.c.check([(i["name"], i["job"], i["slurm_state"], i["cause"], i["elapsed_ms"], i["accounting"], i["max_rss"], i["energy_j"],
+                i["tres"]) for i in items]
+              == [("train", 4711, "TIMEOUT", "time_limit", 7200000, "known", 1 << 30, 3600, "cpu=2,gres/gpu=4,node=2")],
               "its allocation: %s" % items)
 
 

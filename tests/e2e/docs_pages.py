@@ -4,6 +4,7 @@ where it is run, or why nowhere; commands and flags that the text names are thos
 of other machines loopback's, loads a tiny model's. Proxies, sshd and systemd-analyze are used where they are.
 usage: docs_pages.py BUILD"""
 import atexit
+import contextlib
 import http.client
 import http.server
 import json
@@ -12,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -361,6 +363,16 @@ def slurm_md():
     write("my-slurm.yaml", inventory.replace("/scratch/me", os.getcwd()))
     write("fit.yaml", docs.take(page, "name: fit"))
     check("what validate says of allocations", sh("slurm", "flowrun validate fit.yaml") == docs.take(page, "fit.yaml: 2 tasks"))
+    write("one.yaml", "name: one\ntasks: {a: {run: 'true'}}\n")
+    home = "FLOWRUN_HOME=%s/accounts " % os.getcwd()
+    sh("slurm", home + "flowrun one.yaml")
+    row = dict(name="train", no=1, tag="ab" * 16, folder="", path="", rpc=12, state="over", job=4711, hosts="nid1 nid2",
+               elapsed_ms=3720000, accounting="known", exit_state="CANCELLED by 1000", max_rss=33929541222, energy_j=77040000,
+               tres="cpu=4,gres/gpu=16,node=2")
+    with contextlib.closing(sqlite3.connect("accounts/state.db", isolation_level=None)) as store:
+        store.execute("INSERT INTO allocation(run, %s) SELECT id, %s FROM run" % (", ".join(row), ", ".join(map(":".__add__, row))), row)
+    line = docs.take(page, "allocation train: over")
+    check("what status says of allocations", sh("slurm", home + "flowrun status").endswith("\n" + line), line)
     text, schema = read(ROOT + "/" + page), json.loads(read(ROOT + "/schema/pipeline.schema.json"))["$defs"]
     for name in ("slurm", "allocation"):
         missing = [key for key in schema[name]["properties"] if "`%s" % key not in text]

@@ -1,10 +1,12 @@
 /*
- * Plays sbatch, squeue, scancel, scontrol and srun over a folder as state: hosts are process groups
- * of this machine. It is what a cluster under Slurm 22.05 prints and does, as far as flowrun looks.
+ * Plays sbatch, squeue, scancel, scontrol, srun and sacct over a folder as state: hosts are process
+ * groups of this machine. It is what a cluster under Slurm 22.05 prints and does, as far as flowrun
+ * looks.
  *
  *   fakeslurm init FOLDER [NODES]   makes FOLDER, with bin/ for PATH; SLURM_CONF=FOLDER/slurm.conf
  *                                   tells the commands where it is. Its lines Nodes=4, KillWait=5
- *                                   and MinJobAge=300 (seconds) may be changed
+ *                                   and MinJobAge=300 (seconds) may be changed; Accounting=1: sacct
+ *                                   knows jobs, also those that squeue has forgotten
  *   fakeslurm FOLDER end JOB STATE  ends a job as TIMEOUT, PREEMPTED, NODE_FAIL, CANCELLED …
  *   fakeslurm FOLDER requeue JOB    as an administrator's; it waits 120 s
  *   fakeslurm FOLDER forget JOB     Slurm knows it no more; its processes go on
@@ -22,6 +24,8 @@
  *   full          sbatch refuses for a limit of jobs
  *   hold S        a job waits S seconds before it may start
  *   deaf          scancel does nothing, and says nothing
+ *   nodb          slurmdbd does not answer sacct
+ *   late          sacct says of jobs that have ended what it said while they ran
  *
  * FOLDER/log has a line a command: the time in ms, its name, its process, its arguments. If there
  * is a file FOLDER/now, that is the time in ms, and jobs change only when a command is given; else
@@ -312,12 +316,94 @@ static int scontrol(struct fake *f, char **argv)
         if (job != NULL)
             fake_requeue(f, job);
     } else {
-        printf("Configuration data\nAccountingStorageType   = accounting_storage/none\n"
+        printf("Configuration data\nAccountingStorageType   = accounting_storage/%s\n"
                "ClusterName             = fake\nKillWait                = %lld sec\n"
                "MaxArraySize            = 1001\nMinJobAge               = %lld sec\n"
                "ProctrackType           = proctrack/linuxproc\nSlurmctldParameters     = (null)\n"
                "SLURM_VERSION           = 22.05.8\n",
-               (long long)f->kill_wait_ms / SECOND_MS, (long long)f->min_age_ms / SECOND_MS);
+               f->accounting ? "slurmdbd" : "none", (long long)f->kill_wait_ms / SECOND_MS,
+               (long long)f->min_age_ms / SECOND_MS);
+    }
+    fake_leave(f);
+    return 0;
+}
+
+/* ---- sacct ---- */
+
+/* A line of sacct; step: of its job, ".batch"; "": the job itself. */
+static void print_account(const struct fake_job *job, const char *format, const char *step,
+                          bool ended)
+{
+    bool batch = strcmp(step, ".batch") == 0, own = step[0] == '\0';
+    char fields[200], *at = fields;
+
+    copy(fields, sizeof(fields), format);
+    for (const char *field; (field = strsep(&at, ",")) != NULL;) {
+        if (strcmp(field, "JobIDRaw") == 0)
+            printf("%lld%s", (long long)job->id, step);
+        else if (strcmp(field, "State") == 0)
+            printf("%s%s", ended ? job->state : "RUNNING",
+                   own && ended && strcmp(job->state, "CANCELLED") == 0 ? " by 1000" : "");
+        else if (strcmp(field, "ElapsedRaw") == 0)
+            printf("%lld", (long long)(job->end_ms - job->start_ms) / SECOND_MS);
+        else if (strcmp(field, "Submit") == 0)
+            print_time(own ? job->submit_ms : job->start_ms);
+        else if (strcmp(field, "End") == 0 && ended)
+            print_time(job->end_ms);
+        else if (strcmp(field, "End") == 0)
+            fputs("Unknown", stdout);
+        else if (strcmp(field, "MaxRSS") == 0)
+            fputs(own ? "" : batch ? "9314304" : "33107968", stdout);
+        else if (strcmp(field, "ConsumedEnergyRaw") == 0)
+            fputs(own || batch ? "0" : "7200000", stdout);
+        else if (strcmp(field, "AllocTRES") == 0 && job->hosts != 0)
+            printf("%scpu=%d,gres/gpu=%d,node=%d", own ? "billing=2," : "", job->nodes,
+                   2 * job->nodes, job->nodes);
+        else if (strcmp(field, "JobName") == 0)
+            fputs(own ? job->name : batch ? "batch" : "flownode", stdout);
+        putchar(at != NULL ? '|' : '\n');
+    }
+}
+
+static int sacct(struct fake *f, char **argv)
+{
+    const char *jobs = "", *names = "", *format = "JobID", *value;
+    bool late;
+
+    for (; *argv != NULL; argv++) {
+        if ((value = option(*argv, "--jobs")) != NULL)
+            jobs = value;
+        else if ((value = option(*argv, "--name")) != NULL)
+            names = value;
+        else if ((value = option(*argv, "--format")) != NULL)
+            format = value;
+    }
+    if (!f->accounting) {
+        fprintf(stderr, "Slurm accounting storage is disabled\n");
+        return 1;
+    }
+    if (fake_switch(f, "nodb", NULL)) {
+        fprintf(stderr, "sacct: error: slurm_persist_conn_open_without_init: failed to open "
+                        "persistent connection to host:localhost:6819: Connection refused\n"
+                        "sacct: error: Sending PersistInit msg: Connection refused\n"
+                        "sacct: error: Problem talking to the database: Connection refused\n");
+        return 1;
+    }
+    late = fake_switch(f, "late", NULL);
+    fake_enter(f);
+    for (size_t i = 0; i < f->n; i++) {
+        const struct fake_job *job = &f->jobs[i];
+        bool ended = fake_ended(job) && !late;
+        char id[24];
+
+        snprintf(id, sizeof(id), "%lld", (long long)job->id);
+        if (!listed(jobs, id) || !listed(names, job->name))
+            continue;
+        print_account(job, format, "", ended);
+        if (job->hosts != 0) {
+            print_account(job, format, ".batch", ended);
+            print_account(job, format, ".0", ended);
+        }
     }
     fake_leave(f);
     return 0;
@@ -429,7 +515,7 @@ static int init(struct fake *f, const char *nodes)
 {
     static const char *const folders[] = {"",     "bin",    "switch", "scripts",
                                           "exit", "groups", "started"};
-    static const char *const names[] = {"sbatch", "squeue", "scancel", "scontrol", "srun"};
+    static const char *const names[] = {"sbatch", "squeue", "scancel", "scontrol", "srun", "sacct"};
     char self[FAKE_PATH];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     FILE *conf;
@@ -479,11 +565,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(struct fake *f, char **argv);
-    } commands[] = {{"sbatch", sbatch},
-                    {"squeue", squeue},
-                    {"scancel", scancel},
-                    {"scontrol", scontrol},
-                    {"srun", srun}};
+    } commands[] = {{"sbatch", sbatch},     {"squeue", squeue}, {"scancel", scancel},
+                    {"scontrol", scontrol}, {"srun", srun},     {"sacct", sacct}};
     const char *name = strrchr(argv[0], '/') != NULL ? strrchr(argv[0], '/') + 1 : argv[0];
     const char *conf = getenv("SLURM_CONF");
     struct fake f = {0};

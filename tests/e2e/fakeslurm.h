@@ -16,6 +16,7 @@ struct fake_job {
     char name[80], state[20], reason[40];
     char then[20]; /* COMPLETING: its state once its processes are gone */
     char output[FAKE_PATH];
+    int64_t submit_ms;
     int64_t known_ms; /* squeue shows it from then on */
     int64_t start_ms; /* PENDING: not before */
     int64_t end_ms;   /* its limit, or when it ended */
@@ -33,6 +34,7 @@ struct fake {
     int64_t now_ms;
     int nodes;
     int64_t kill_wait_ms, min_age_ms;
+    bool accounting;
     int lock;
     struct fake_job *jobs;
     size_t n;

@@ -70,6 +70,8 @@ static void read_conf(struct fake *f)
             f->kill_wait_ms = n * SECOND_MS;
         if (sscanf(line, "MinJobAge=%lld", &n) == 1)
             f->min_age_ms = n * SECOND_MS;
+        if (sscanf(line, "Accounting=%lld", &n) == 1)
+            f->accounting = n != 0;
     }
     if (conf != NULL)
         fclose(conf);
@@ -419,6 +421,7 @@ struct fake_job *fake_add(struct fake *f)
         exit(99);
     }
     *job = (struct fake_job){.id = f->n > 0 ? f->jobs[f->n - 1].id + 1 : 1,
+                             .submit_ms = f->now_ms,
                              .known_ms = f->now_ms,
                              .start_ms = f->now_ms};
     set_state(job, "PENDING", "None");

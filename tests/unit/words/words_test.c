@@ -113,6 +113,7 @@ static void test_words(void)
         {"what exists", &fr_existing_words, FR_EXISTING_ALL + 1, -1},
         {"states of deliveries", &fr_delivery_state_words, FR_DELIVERY_QUIET + 1, -1},
         {"states of allocations", &fr_allocation_state_words, FR_ALLOCATION_OVER + 1, -1},
+        {"accounting", &fr_accounting_words, FR_ACCOUNTING_MISSING + 1, FR_ACCOUNTING_NONE},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -134,7 +135,7 @@ static bool is_word(struct fr_str word)
     static const struct fr_words *const tables[] = {
         &fr_state_words,          &fr_cause_words,           &fr_run_state_words,
         &fr_fate_words,           &fr_outcome_or_live_words, &fr_schedule_state_words,
-        &fr_delivery_state_words, &fr_backfill_state_words};
+        &fr_delivery_state_words, &fr_backfill_state_words,  &fr_accounting_words};
     static const char *const kinds[] = {"asked", "stalled", "progress", "not_finite"};
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
