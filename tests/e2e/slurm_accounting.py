@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 """What Slurm's accounting says of allocations that are over, in `flowrun status` and its --json.
-usage: slurm_accounting.py BUILD fake: over the commands of fakeslurm."""
+usage: slurm_accounting.py BUILD fake|real. fake: over the commands of fakeslurm. real: with slurmdbd and MariaDB
+(slurm_lib.py); skipped where these programs are not, or without root."""
 import json
 import os
 import re
 import subprocess
 import sys
 
+import slurm_lib
 import trainer_lib as t
 
 INVENTORY = """slurm:
   work: %s/work
   rpc: 60
   allocations:
-    train: {nodes: 2, cpus: 1, time: 30m}
+    train: {nodes: 2, cpus: 1, gpus: 1, time: 30m}
     prep: {nodes: 1, cpus: 1, time: 30m}
 """
 flowrun = None
@@ -116,15 +118,80 @@ def away(path):
     t.same("now it is known", [shown(row, "accounting", "max_rss") for row in rows], [("known", 33107968)] * 2)
 
 
+# ---- real ----
+
+def real():
+    """The same with Slurm's own programs, and with slurmdbd killed while a job runs."""
+    os.mkdir("cluster")
+    s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, database=True, gpus=2, KillWait=5)
+    up = s.start()
+    env.update(s.env)
+    if t.check("Slurm with slurmdbd is up", up, s.report()):
+        wait = "until [ -e %s/go ]; do sleep 0.1; done" % t.folder
+        path = pipeline("both", "a: {on: train, run: '%s'}" % wait, "b: {on: prep, run: '%s'}" % wait)
+        open("go", "w").close()
+        t.same("with accounting", sh([flowrun, path])[0], 0)
+        rows = allocations()
+        agrees(s, rows)
+        killed(s, path, rows)
+    s.stop()
+
+
+def agrees(s, rows):
+    """With what sacct prints for people."""
+    t.same("it is known", [shown(row, "accounting", "exit_state", "energy_j") for row in rows], [("known", "CANCELLED by 0", 0)] * 2)
+    for row, gpus in zip(rows, (2, 0)):
+        text = s.run(["sacct", "-n", "-P", "-X", "-j", str(row["job"]), "-o", "ElapsedRaw,AllocTRES"])[1]
+        t.same("elapsed and TRES of job %d" % row["job"], "%d|%s\n" % (row["elapsed_ms"] // 1000, row["tres"]), text)
+        t.check("GPUs", ("gres/gpu=%d," % gpus in row["tres"]) == (gpus > 0), row["tres"])
+        sizes = s.run(["sacct", "-n", "-P", "--noconvert", "-j", str(row["job"]), "-o", "MaxRSS"])[1].split()
+        t.same("memory", row["max_rss"], max(map(int, sizes)))
+    t.has("and in status", sh([flowrun, "status"])[1], "allocation train: over, Slurm job %d CANCELLED by 0 on " % rows[0]["job"])
+
+
+def killed(s, path, before):
+    """Nothing differs but what accounting says; once slurmdbd is back, another flowrun has that, too."""
+    os.unlink("go")
+    run = subprocess.Popen([flowrun, path], env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    t.started.append(run)
+    t.until("both are up", lambda: [row["state"] for row in allocations()] == ["up"] * 2)
+    s.accounting.kill()
+    s.accounting.wait()
+    open("go", "w").close()
+    text = run.communicate()[0]
+    t.same("slurmdbd is killed while jobs run", run.returncode, 0)
+    t.check("nothing is said of it", "sacct" not in text and "slurmdbd" not in text, text)
+    rows = allocations()
+    same = ("name", "no", "state", "slurm_state", "submits", "cause", "reason", "note")
+    t.same("the same end", [shown(row, *same) for row in rows], [shown(row, *same) for row in before])
+    t.same("but for accounting", [shown(row, *ALL) for row in rows], [("wanted", "", 0, 0, "")] * 2)
+    no = json.loads(sh([flowrun, "status", "--json"])[1])["no"]
+    os.unlink("go")
+    t.check("slurmdbd is back", s.start_accounting(), s.report())
+    run = subprocess.Popen([flowrun, path], env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    t.started.append(run)
+
+    def known():
+        rows = json.loads(sh([flowrun, "status", str(no), "--json"])[1])["allocations"]
+        return [shown(row, "accounting", "exit_state") for row in rows] == [("known", "CANCELLED by 0")] * 2
+    t.until("another flowrun hears of it", known)
+    open("go", "w").close()
+    t.same("and ends", run.wait(), 0)
+
+
 def main():
     global flowrun
     flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
+    why = slurm_lib.why_no_database() if sys.argv[2] == "real" else None
+    if why is not None:
+        print("skipped:", why)
+        sys.exit(77)
     t.begin_plain()
     os.mkdir("home")
     os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
     with open("nodes.yaml", "w") as f:
         f.write(INVENTORY % t.folder)
-    {"fake": fake}[sys.argv[2]]()
+    {"fake": fake, "real": real}[sys.argv[2]]()
     t.finish()
 
 

@@ -6,8 +6,9 @@ processes of this host. Needs root and the programs (`why_not`). Several may run
         code, text = s.run(["sbatch", …])
     s.stop()
 
-Settings are lines of slurm.conf; None leaves one out. Commands get SLURM_CONF by s.env. Nothing
-here sleeps to synchronise: until() polls for a state with a bound.
+Settings are lines of slurm.conf; None leaves one out. Commands get SLURM_CONF by s.env. With
+database=True there is accounting: slurmdbd over a MariaDB of its own in the folder, without a
+network (`why_no_database`). gpus: so many of each node, which are files. Nothing here sleeps to synchronise: until() polls for a state with a bound.
 """
 import atexit
 import os
@@ -20,14 +21,20 @@ import time
 import trainer_lib
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun")
+DATABASE = ("slurmdbd", "sacct", "mariadbd", "mariadb-install-db")
 
 
-def why_not():
+def why_not(programs=PROGRAMS):
     """Why there can be no Slurm here; None: there can."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    missing = [name for name in programs if shutil.which(name) is None]
     if missing:
         return "no " + ", ".join(missing)
     return None if os.getuid() == 0 else "not root"
+
+
+def why_no_database():
+    """Why there can be no Slurm with accounting here; None: there can."""
+    return why_not(PROGRAMS + DATABASE)
 
 
 def can_cgroups():
@@ -46,8 +53,8 @@ def until(state, seconds=120):
 
 
 class Slurm:
-    def __init__(self, folder, nodes=2, cgroups=False, **settings):
-        self.folder, self.count = folder, nodes
+    def __init__(self, folder, nodes=2, cgroups=False, database=False, gpus=0, **settings):
+        self.folder, self.count, self.database, self.accounting = folder, nodes, database, None
         self.daemons, self.slurmd, self.controller = [], {}, None
         self.env = {"SLURM_CONF": folder + "/slurm.conf"}
         host, port, p = socket.gethostname(), trainer_lib.free_port(), folder
@@ -67,10 +74,22 @@ class Slurm:
             conf["ProctrackType"] = "proctrack/cgroup"
             with open(p + "/cgroup.conf", "w") as f:
                 f.write("CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount=no\n")
+        if database:
+            conf.update(AccountingStorageType="accounting_storage/slurmdbd", AccountingStorageHost="localhost",
+                        AccountingStoragePass=p + "/munge.sock",
+                        AccountingStoragePort=trainer_lib.free_port(), JobAcctGatherType="jobacct_gather/linux",
+                        JobAcctGatherFrequency=1)
+            self.write_slurmdbd(conf["AccountingStoragePort"])
+        if gpus:
+            conf.update(GresTypes="gpu", **({"AccountingStorageTRES": "gres/gpu"} if database else {}))
+            with open(p + "/gres.conf", "w") as f:
+                f.write("Name=gpu File=%s/gpu[1-%d]\n" % (p, gpus))
+            for i in range(gpus):
+                open("%s/gpu%d" % (p, i + 1), "w").close()
         conf.update(settings)
         lines = ["%s=%s" % (name, value) for name, value in conf.items() if value is not None]
-        lines.append("NodeName=%s[1-%d] NodeHostname=%s NodeAddr=127.0.0.1 Port=%d-%d CPUs=4 State=UNKNOWN"
-                     % (prefix, nodes, host, port + 1, port + nodes))
+        lines.append("NodeName=%s[1-%d] NodeHostname=%s NodeAddr=127.0.0.1 Port=%d-%d CPUs=4 %sState=UNKNOWN"
+                     % (prefix, nodes, host, port + 1, port + nodes, "Gres=gpu:%d " % gpus if gpus else ""))
         lines.append("PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO")
         with open(p + "/slurm.conf", "w") as f:
             f.write("\n".join(lines) + "\n")
@@ -79,6 +98,30 @@ class Slurm:
         for name in ["state"] + ["spool-" + name for name in self.names]:
             os.makedirs(p + "/" + name, exist_ok=True)
 
+    def write_slurmdbd(self, port):
+        lines = dict(AuthType="auth/munge", AuthInfo="socket=%s/munge.sock" % self.folder, DbdHost="localhost", DbdPort=port,
+                     SlurmUser="root", StorageType="accounting_storage/mysql", StorageUser="root", StorageLoc="slurm",
+                     LogFile=self.folder + "/slurmdbd.log", PidFile=self.folder + "/slurmdbd.pid")
+        with open(self.folder + "/slurmdbd.conf", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+            f.write("".join("%s=%s\n" % pair for pair in lines.items()))
+
+    def start_database(self):
+        """MariaDB, and slurmdbd over it. True: both answer."""
+        data, sock = self.folder + "/db", self.folder + "/db.sock"
+        code, text = self.run(["mariadb-install-db", "--no-defaults", "--user=root", "--datadir=" + data, "--skip-test-db",
+                               "--auth-root-authentication-method=socket", "--auth-root-socket-user=root"])
+        if code != 0:
+            print(text)
+            return False
+        self.env["MYSQL_UNIX_PORT"] = sock  # libmariadb's; of slurmdbd alone
+        self.daemon(["mariadbd", "--no-defaults", "--user=root", "--datadir=" + data, "--socket=" + sock, "--skip-networking",
+                     "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M", "--log-error=%s/mariadb.log" % self.folder])
+        return until(lambda: os.path.exists(sock)) is not None and self.start_accounting()
+
+    def start_accounting(self):
+        self.accounting = self.daemon(["slurmdbd", "-D"])
+        return until(lambda: self.run(["sacctmgr", "-n", "list", "cluster"])[0] == 0) is not None
+
     def start(self):
         """True: all nodes are idle."""
         p = self.folder
@@ -86,6 +129,8 @@ class Slurm:
         self.daemon(["munged", "-F", "--force", "--key-file=%s/key" % p, "--socket=%s/munge.sock" % p,
                      "--pid-file=%s/munged.pid" % p, "--seed-file=%s/seed" % p, "--log-file=%s/munged.log" % p])
         if not until(lambda: os.path.exists(p + "/munge.sock")):
+            return False
+        if self.database and not self.start_database():
             return False
         self.start_controller()
         if not until(lambda: self.run(["scontrol", "ping"])[0] == 0):  # slurmd asks seldom
@@ -102,7 +147,8 @@ class Slurm:
 
     def daemon(self, words):
         with open("%s/out-%d" % (self.folder, len(self.daemons)), "wb") as f:
-            self.daemons.append(subprocess.Popen(words, stdout=f, stderr=f, stdin=subprocess.DEVNULL))
+            self.daemons.append(subprocess.Popen(words, stdout=f, stderr=f, stdin=subprocess.DEVNULL,
+                                                 env={**os.environ, **self.env}))
         return self.daemons[-1]
 
     def run(self, words, **env):
