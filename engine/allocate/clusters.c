@@ -4,6 +4,7 @@
 
 #include "engine/base/log.h"
 #include "engine/link/link.h"
+#include "engine/slurm/partitions.h"
 
 enum { NO_PROGRAM = 127 /* exit status */ };
 
@@ -118,6 +119,9 @@ static void on_config(void *arg, const struct fr_command_end *end)
                  said.n > 0 ? said.p : "it failed");
     else if (fr_slurm_config_read(end->out, &config, &err) != FR_OK)
         snprintf(c->broken, sizeof(c->broken), "%.300s", err.msg);
+    else if (fr_slurm_too_old(&config))
+        snprintf(c->broken, sizeof(c->broken), "Slurm %d.%02d is too old; expected 20.11 or later",
+                 config.version[0], config.version[1]);
     fr_buf_finish(&said);
     if (c->broken[0] != '\0')
         return;

@@ -1,5 +1,6 @@
 /* nodes: lists the nodes of a pipeline; with --check reaches each. */
 #include "engine/cli/cli.h"
+#include "engine/cli/cluster.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -145,6 +146,25 @@ static void print_node(const struct fr_node *n, const struct answer *a)
     fr_print("\n");
 }
 
+static json_t *node_json(const struct fr_node *n, const struct answer *a, bool verbose)
+{
+    json_t *labels = json_array(), *doc;
+    const char *state = "not_asked";
+
+    for (size_t i = 0; i < n->n_labels; i++)
+        json_array_append_new(labels, json_string(n->labels[i]));
+    doc = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o}", "name", n->name, "executor",
+                    fr_executor_name(n), "address", n->address != NULL ? n->address : "", "gpus",
+                    n->gpus, "slots", n->slots, "labels", labels);
+    if (a != NULL && !a->place)
+        state = a->done && a->up ? "ok" : "failed";
+    json_object_set_new(doc, "state", json_string(state));
+    json_object_set_new(doc, "text", json_string(a == NULL ? "" : a->done ? a->text : "no answer"));
+    if (verbose && a != NULL && a->config != NULL)
+        json_object_set_new(doc, "ssh_config", json_string(a->config));
+    return doc;
+}
+
 /* The effective ssh directives of a node. */
 static void print_config(const struct answer *a)
 {
@@ -197,10 +217,11 @@ static bool is_inventory(const struct cli_spec *s, const char *file)
     return yes;
 }
 
-/* Reaches each node, and fills c->answers. */
-static enum fr_rc check_all(struct check *c, const struct fr_spec *spec, struct cli_drive *d,
+/* Reaches each node, fills c->answers, and asks the cluster. */
+static enum fr_rc check_all(struct check *c, struct cli_cluster *k, struct cli_drive *d,
                             struct fr_err *err)
 {
+    const struct fr_spec *spec = k->spec;
     enum fr_rc rc;
 
     c->answers = fr_arena_array(c->arena, spec->n_nodes, sizeof(*c->answers));
@@ -213,29 +234,65 @@ static enum fr_rc check_all(struct check *c, const struct fr_spec *spec, struct 
             finish_one(c, i, true, "", 0);
         }
     rc = cli_drive_init(d, &(struct cli_show_opts){.quiet = true}, err);
-    return rc == FR_OK ? ask_all(c, spec, d, err) : rc;
+    if (rc == FR_OK)
+        rc = ask_all(c, spec, d, err);
+    if (rc == FR_OK && spec->slurm != NULL)
+        rc = cli_cluster_check(k, &d->loop, err);
+    return rc;
+}
+
+/* answers: NULL: nothing was asked. */
+static void show(const struct cli_call *call, const struct cli_cluster *k,
+                 const struct answer *answers)
+{
+    const struct fr_spec *spec = k->spec;
+    bool verbose = cli_has(call, "--verbose");
+    json_t *doc, *nodes = json_array();
+
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        const struct answer *a = answers != NULL ? &answers[i] : NULL;
+
+        if (call->json) {
+            json_array_append_new(nodes, node_json(&spec->nodes[i], a, verbose));
+            continue;
+        }
+        print_node(&spec->nodes[i], a);
+        if (a != NULL && verbose)
+            print_config(a);
+    }
+    doc = json_pack("{s:o}", "nodes", nodes);
+    if (call->json && answers != NULL && spec->slurm != NULL)
+        json_object_set_new(doc, "cluster", cli_cluster_json(k));
+    else if (answers != NULL && spec->slurm != NULL)
+        cli_cluster_print(k);
+    if (call->json)
+        cli_put_json(doc);
+    else
+        json_decref(doc);
 }
 
 enum fr_rc cli_nodes(struct cli_call *call, struct fr_err *err)
 {
-    bool check = cli_has(call, "--check"), verbose = cli_has(call, "--verbose");
+    bool check = cli_has(call, "--check");
     const char *file = call->args.v[0];
     struct cli_drive d = {0};
     struct check c = {.arena = &call->arena};
+    struct cli_cluster k = {.arena = &call->arena};
     struct fr_spec *spec = NULL;
     enum fr_rc rc = cli_spec_take(&call->spec, file, err);
 
     if (rc == FR_OK)
         rc = load(call, is_inventory(&call->spec, file), &spec, err);
+    k.spec = spec;
     if (rc == FR_OK && check)
-        rc = check_all(&c, spec, &d, err);
-    for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++) {
-        print_node(&spec->nodes[i], check ? &c.answers[i] : NULL);
-        if (check && verbose)
-            print_config(&c.answers[i]);
-        if (check && !(c.answers[i].done && c.answers[i].up))
+        rc = check_all(&c, &k, &d, err);
+    if (rc == FR_OK)
+        show(call, &k, check ? c.answers : NULL);
+    for (size_t i = 0; rc == FR_OK && check && i < spec->n_nodes; i++)
+        if (!(c.answers[i].done && c.answers[i].up))
             call->code = CLI_UNREACHABLE;
-    }
+    if (k.bad)
+        call->code = CLI_UNREACHABLE;
     cli_drive_finish(&d);
     fr_spec_destroy(spec);
     return rc;

@@ -220,8 +220,10 @@ static const struct cli_command commands[] = {
           PARAM("set a parameter of the pipeline"), NODES),
      .run = cli_graph},
     {"nodes", "FILE", "show the nodes of a pipeline or inventory, and reach them with --check",
-     NULL,
-     OPTS(FLAG("--check", 'c', "reach each of them"),
+     "Of an inventory with slurm:, --check asks Slurm, too: whether its version, and the "
+     "partitions of\n"
+     "the allocations, are fit for what the file says. No job is submitted.\n",
+     OPTS(FLAG("--check", 'c', "reach each of them"), JSON("one JSON object"),
           FLAG("--verbose", 'v', "with --check: ssh's directives in force for each"),
           PARAM("set a parameter of the pipeline")),
      .run = cli_nodes},

@@ -35,6 +35,8 @@ struct fr_connect {
 struct fr_allocation_spec {
     const char *name;
     struct fr_pos pos;
+    /* Of the keys' values; that of the name where the key is not there. */
+    struct fr_pos partition_pos, time_pos, nodes_pos, gpus_pos;
     int first;             /* index of its first place in fr_spec.nodes */
     int nodes;             /* places, 1..4096; default 1 */
     const char *partition; /* a list is allowed; NULL, here and below: Slurm's default */
@@ -53,7 +55,7 @@ struct fr_allocation_spec {
 
 /* A cluster under Slurm. sbatch, squeue, srun, scancel and scontrol run on this machine. */
 struct fr_slurm_spec {
-    struct fr_pos pos;
+    struct fr_pos pos, rpc_pos;
     const char *work;    /* absolute: a folder that this machine and the compute nodes share */
     const char *account; /* of allocations that name none; NULL */
     const char *path;    /* a folder in front of PATH for Slurm's commands; NULL */

@@ -428,6 +428,14 @@ static void add_places(struct loader *l, struct allocation_entry *all, size_t n,
     l->spec->n_nodes = next;
 }
 
+static struct fr_pos pos_of_value(struct loader *l, const struct fr_yaml_pair *allocation,
+                                  const char *key)
+{
+    const struct fr_yaml *value = fr_yaml_get(allocation->value, key);
+
+    return value != NULL ? pos_of(l, value) : pos_of_key(l, allocation);
+}
+
 /* Keys that only nodes have are none of a place. */
 static void read_allocation(struct loader *l, const struct fr_yaml_pair *pair,
                             struct allocation_entry *entry)
@@ -444,6 +452,10 @@ static void read_allocation(struct loader *l, const struct fr_yaml_pair *pair,
                                     .n_env = base->n_env};
     entry->spec = (struct fr_allocation_spec){
         .name = pair->key.p, .pos = pos_of_key(l, pair), .nodes = 1, .idle_ms = 120000};
+    entry->spec.partition_pos = pos_of_value(l, pair, "partition");
+    entry->spec.time_pos = pos_of_value(l, pair, "time");
+    entry->spec.nodes_pos = pos_of_value(l, pair, "nodes");
+    entry->spec.gpus_pos = pos_of_value(l, pair, "gpus");
     read_object(l, &object_allocation, pair->value, entry);
     check_options(l, pair->value, &entry->spec);
 }
@@ -489,6 +501,7 @@ void read_slurm(struct loader *l, const struct fr_yaml *y, const struct field *f
     if (slurm == NULL)
         return;
     *slurm = (struct fr_slurm_spec){.pos = pos_of(l, y), .rpc = 12};
+    slurm->rpc_pos = fr_yaml_get(y, "rpc") ? pos_of(l, fr_yaml_get(y, "rpc")) : slurm->pos;
     read_object(l, f->object, y, slurm);
     l->spec->slurm = slurm;
 }

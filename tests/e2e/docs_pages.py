@@ -363,6 +363,13 @@ def slurm_md():
     write("my-slurm.yaml", inventory.replace("/scratch/me", os.getcwd()))
     write("fit.yaml", docs.take(page, "name: fit"))
     check("what validate says of allocations", sh("slurm", "flowrun validate fit.yaml") == docs.take(page, "fit.yaml: 2 tasks"))
+    os.makedirs("bin", exist_ok=True)
+    for name, text in (("scontrol", "AccountingStorageType = accounting_storage/slurmdbd\nClusterName = hpc\nMaxArraySize = 1001\n"
+                        "ProctrackType = proctrack/cgroup\nSLURM_VERSION = 24.11.5\n"),
+                       ("sinfo", "up|1-00:00:00|2/6/0/8|1-infinite|gpu:a100:8(S:0-1)|gpu*\ndown|infinite|0/4/0/4|1-infinite|(null)|cpu\n")):
+        os.chmod(write("bin/" + name, "#!/bin/sh\ncat << 'END'\n%sEND\n" % text), 0o755)
+    said = docs.take(page, "cluster hpc: Slurm 24.11").replace("/home/me", os.getcwd())
+    check("what nodes --check says", sh("slurm", "PATH=$PWD/bin:$PATH flowrun nodes my-slurm.yaml --check", 6).endswith("\n" + said), said)
     write("one.yaml", "name: one\ntasks: {a: {run: 'true'}}\n")
     home = "FLOWRUN_HOME=%s/accounts " % os.getcwd()
     sh("slurm", home + "flowrun one.yaml")

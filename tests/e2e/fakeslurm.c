@@ -1,12 +1,13 @@
 /*
- * Plays sbatch, squeue, scancel, scontrol, srun and sacct over a folder as state: hosts are process
- * groups of this machine. It is what a cluster under Slurm 22.05 prints and does, as far as flowrun
- * looks.
+ * Plays sbatch, squeue, scancel, scontrol, srun, sacct and sinfo over a folder as state: hosts are
+ * process groups of this machine. It is what a cluster under Slurm 22.05 prints and does, as far as
+ * flowrun looks.
  *
  *   fakeslurm init FOLDER [NODES]   makes FOLDER, with bin/ for PATH; SLURM_CONF=FOLDER/slurm.conf
  *                                   tells the commands where it is. Its lines Nodes=4, KillWait=5
  *                                   and MinJobAge=300 (seconds) may be changed; Accounting=1: sacct
- *                                   knows jobs, also those that squeue has forgotten
+ *                                   knows jobs, also those that squeue has forgotten; Sinfo=…: a
+ *                                   line that sinfo prints; Config=…: one that scontrol prints, too
  *   fakeslurm FOLDER end JOB STATE  ends a job as TIMEOUT, PREEMPTED, NODE_FAIL, CANCELLED …
  *   fakeslurm FOLDER requeue JOB    as an administrator's; it waits 120 s
  *   fakeslurm FOLDER forget JOB     Slurm knows it no more; its processes go on
@@ -46,27 +47,6 @@
 #include <unistd.h>
 
 enum { MINUTE_MS = 60000, SECOND_MS = 1000, TEXT = 400 };
-
-static void copy(char *to, size_t cap, const char *text)
-{
-    snprintf(to, cap, "%s", text);
-}
-
-/* The value of "--name=value"; NULL: it is another option. */
-static const char *option(const char *arg, const char *name)
-{
-    size_t n = strlen(name);
-
-    return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
-}
-
-static bool is_away(const struct fake *f, const char *before)
-{
-    if (!fake_switch(f, "away", NULL))
-        return false;
-    fprintf(stderr, "%sUnable to contact slurm controller (connect failure)\n", before);
-    return true;
-}
 
 static void write_log(const struct fake *f, const char *name, char **argv)
 {
@@ -115,16 +95,16 @@ static int64_t submit(struct fake *f, char **argv)
 
     job->nodes = 1;
     job->limit_ms = 60 * (int64_t)MINUTE_MS;
-    copy(job->output, sizeof(job->output), "/dev/null");
+    fake_copy(job->output, sizeof(job->output), "/dev/null");
     for (; *argv != NULL; argv++) {
-        if ((value = option(*argv, "--nodes")) != NULL)
+        if ((value = fake_option(*argv, "--nodes")) != NULL)
             job->nodes = (int)strtol(value, NULL, 10);
-        else if ((value = option(*argv, "--time")) != NULL)
+        else if ((value = fake_option(*argv, "--time")) != NULL)
             job->limit_ms = strtol(value, NULL, 10) * (int64_t)MINUTE_MS;
-        else if ((value = option(*argv, "--job-name")) != NULL)
-            copy(job->name, sizeof(job->name), value);
-        else if ((value = option(*argv, "--output")) != NULL)
-            copy(job->output, sizeof(job->output), value);
+        else if ((value = fake_option(*argv, "--job-name")) != NULL)
+            fake_copy(job->name, sizeof(job->name), value);
+        else if ((value = fake_option(*argv, "--output")) != NULL)
+            fake_copy(job->output, sizeof(job->output), value);
         else if (**argv != '-')
             script = *argv;
     }
@@ -142,7 +122,7 @@ static int sbatch(struct fake *f, char **argv)
     char why[200];
     int64_t job;
 
-    if (is_away(f, "sbatch: error: Batch job submission failed: "))
+    if (fake_is_away(f, "sbatch: error: Batch job submission failed: "))
         return 1;
     if (fake_switch(f, "refuse", why))
         return refuse(why);
@@ -169,107 +149,11 @@ static int sbatch(struct fake *f, char **argv)
     return 0;
 }
 
-/* ---- squeue ---- */
-
-static void print_time(int64_t ms)
-{
-    time_t s = (time_t)(ms / SECOND_MS);
-    struct tm tm;
-    char text[40];
-
-    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", gmtime_r(&s, &tm));
-    fputs(text, stdout);
-}
-
-static void print_field(const struct fake *f, const struct fake_job *job, char field)
-{
-    bool waits = strcmp(job->state, "PENDING") == 0;
-    bool has_time = !waits || job->start_ms > f->now_ms;
-    char hosts[TEXT];
-
-    fake_hosts(waits ? 0 : job->hosts, hosts, sizeof(hosts));
-    switch (field) {
-    case 'i':
-    case 'A':
-        printf("%lld", (long long)job->id);
-        break;
-    case 'T':
-        fputs(job->state, stdout);
-        break;
-    case 'r':
-        fputs(job->reason, stdout);
-        break;
-    case 'S':
-    case 'e':
-        if (has_time)
-            print_time(field == 'S' ? job->start_ms
-                       : waits      ? job->start_ms + job->limit_ms
-                                    : job->end_ms);
-        else
-            fputs("N/A", stdout);
-        break;
-    case 'N':
-        fputs(hosts, stdout);
-        break;
-    case 'B':
-        fputs(hosts[0] != '\0' ? "node1" : "n/a", stdout);
-        break;
-    case 'j':
-        fputs(job->name, stdout);
-        break;
-    default:
-        fputs("0:00", stdout);
-        break;
-    }
-}
-
-static bool listed(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-
-    for (const char *at = list; at != NULL; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, word, n) == 0 && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
-static int squeue(struct fake *f, char **argv)
-{
-    const char *names = NULL, *format = "%i %T %j", *value;
-    bool all = false;
-
-    if (is_away(f, "slurm_load_jobs error: "))
-        return 1;
-    for (; *argv != NULL; argv++) {
-        if ((value = option(*argv, "--name")) != NULL)
-            names = value;
-        else if (strcmp(*argv, "--states=all") == 0)
-            all = true;
-        else if (strcmp(*argv, "-o") == 0 && argv[1] != NULL)
-            format = *++argv;
-    }
-    fake_enter(f);
-    for (size_t i = 0; i < f->n; i++) {
-        const struct fake_job *job = fake_find(f, f->jobs[i].id);
-
-        if (job == NULL || (fake_ended(job) && !all) || (names && !listed(names, job->name)))
-            continue;
-        for (const char *c = format; *c != '\0'; c++)
-            if (*c == '%' && c[1] != '\0')
-                print_field(f, job, *++c);
-            else
-                putchar(*c);
-        putchar('\n');
-    }
-    fake_leave(f);
-    return 0;
-}
-
 /* ---- scancel, scontrol ---- */
 
 static int scancel(struct fake *f, char **argv)
 {
-    if (is_away(f, "scancel: error: Kill job error: "))
+    if (fake_is_away(f, "scancel: error: Kill job error: "))
         return 8;
     if (fake_switch(f, "deaf", NULL))
         return 0;
@@ -307,7 +191,7 @@ static int scontrol(struct fake *f, char **argv)
         print_hosts(argv[2] != NULL ? argv[2] : "");
         return 0;
     }
-    if (is_away(f, "slurm_load_ctl_conf error: "))
+    if (fake_is_away(f, "slurm_load_ctl_conf error: "))
         return 1;
     fake_enter(f);
     if (argv[0] != NULL && argv[1] != NULL && strcmp(argv[0], "requeue") == 0) {
@@ -316,94 +200,7 @@ static int scontrol(struct fake *f, char **argv)
         if (job != NULL)
             fake_requeue(f, job);
     } else {
-        printf("Configuration data\nAccountingStorageType   = accounting_storage/%s\n"
-               "ClusterName             = fake\nKillWait                = %lld sec\n"
-               "MaxArraySize            = 1001\nMinJobAge               = %lld sec\n"
-               "ProctrackType           = proctrack/linuxproc\nSlurmctldParameters     = (null)\n"
-               "SLURM_VERSION           = 22.05.8\n",
-               f->accounting ? "slurmdbd" : "none", (long long)f->kill_wait_ms / SECOND_MS,
-               (long long)f->min_age_ms / SECOND_MS);
-    }
-    fake_leave(f);
-    return 0;
-}
-
-/* ---- sacct ---- */
-
-/* A line of sacct; step: of its job, ".batch"; "": the job itself. */
-static void print_account(const struct fake_job *job, const char *format, const char *step,
-                          bool ended)
-{
-    bool batch = strcmp(step, ".batch") == 0, own = step[0] == '\0';
-    char fields[200], *at = fields;
-
-    copy(fields, sizeof(fields), format);
-    for (const char *field; (field = strsep(&at, ",")) != NULL;) {
-        if (strcmp(field, "JobIDRaw") == 0)
-            printf("%lld%s", (long long)job->id, step);
-        else if (strcmp(field, "State") == 0)
-            printf("%s%s", ended ? job->state : "RUNNING",
-                   own && ended && strcmp(job->state, "CANCELLED") == 0 ? " by 1000" : "");
-        else if (strcmp(field, "ElapsedRaw") == 0)
-            printf("%lld", (long long)(job->end_ms - job->start_ms) / SECOND_MS);
-        else if (strcmp(field, "Submit") == 0)
-            print_time(own ? job->submit_ms : job->start_ms);
-        else if (strcmp(field, "End") == 0 && ended)
-            print_time(job->end_ms);
-        else if (strcmp(field, "End") == 0)
-            fputs("Unknown", stdout);
-        else if (strcmp(field, "MaxRSS") == 0)
-            fputs(own ? "" : batch ? "9314304" : "33107968", stdout);
-        else if (strcmp(field, "ConsumedEnergyRaw") == 0)
-            fputs(own || batch ? "0" : "7200000", stdout);
-        else if (strcmp(field, "AllocTRES") == 0 && job->hosts != 0)
-            printf("%scpu=%d,gres/gpu=%d,node=%d", own ? "billing=2," : "", job->nodes,
-                   2 * job->nodes, job->nodes);
-        else if (strcmp(field, "JobName") == 0)
-            fputs(own ? job->name : batch ? "batch" : "flownode", stdout);
-        putchar(at != NULL ? '|' : '\n');
-    }
-}
-
-static int sacct(struct fake *f, char **argv)
-{
-    const char *jobs = "", *names = "", *format = "JobID", *value;
-    bool late;
-
-    for (; *argv != NULL; argv++) {
-        if ((value = option(*argv, "--jobs")) != NULL)
-            jobs = value;
-        else if ((value = option(*argv, "--name")) != NULL)
-            names = value;
-        else if ((value = option(*argv, "--format")) != NULL)
-            format = value;
-    }
-    if (!f->accounting) {
-        fprintf(stderr, "Slurm accounting storage is disabled\n");
-        return 1;
-    }
-    if (fake_switch(f, "nodb", NULL)) {
-        fprintf(stderr, "sacct: error: slurm_persist_conn_open_without_init: failed to open "
-                        "persistent connection to host:localhost:6819: Connection refused\n"
-                        "sacct: error: Sending PersistInit msg: Connection refused\n"
-                        "sacct: error: Problem talking to the database: Connection refused\n");
-        return 1;
-    }
-    late = fake_switch(f, "late", NULL);
-    fake_enter(f);
-    for (size_t i = 0; i < f->n; i++) {
-        const struct fake_job *job = &f->jobs[i];
-        bool ended = fake_ended(job) && !late;
-        char id[24];
-
-        snprintf(id, sizeof(id), "%lld", (long long)job->id);
-        if (!listed(jobs, id) || !listed(names, job->name))
-            continue;
-        print_account(job, format, "", ended);
-        if (job->hosts != 0) {
-            print_account(job, format, ".batch", ended);
-            print_account(job, format, ".0", ended);
-        }
+        fake_print_config(f);
     }
     fake_leave(f);
     return 0;
@@ -462,7 +259,7 @@ static int join_step(struct fake *f, const char *id, const char *host, char **co
     char hosts[TEXT], word[40];
     FILE *groups;
 
-    if (is_away(f, "srun: error: Unable to create step: "))
+    if (fake_is_away(f, "srun: error: Unable to create step: "))
         return 1;
     fake_enter(f);
     job = fake_find(f, strtol(id, NULL, 10));
@@ -470,7 +267,7 @@ static int join_step(struct fake *f, const char *id, const char *host, char **co
     snprintf(word, sizeof(word), "%s", strncmp(host, "node", 4) == 0 ? host + 4 : host);
     hosts[strcspn(hosts, "]")] = '\0';
     if (job == NULL || strcmp(job->state, "RUNNING") != 0 || strchr(hosts, '[') == NULL ||
-        !listed(strchr(hosts, '[') + 1, word)) {
+        !fake_listed(strchr(hosts, '[') + 1, word)) {
         fprintf(stderr,
                 "srun: error: Unable to create step for job %s: Job/step already "
                 "completing or completed\n",
@@ -495,9 +292,9 @@ static int srun(struct fake *f, char **argv)
     const char *id = NULL, *host = "", *value;
 
     for (; *argv != NULL && **argv == '-'; argv++) {
-        if ((value = option(*argv, "--jobid")) != NULL)
+        if ((value = fake_option(*argv, "--jobid")) != NULL)
             id = value;
-        else if ((value = option(*argv, "--nodelist")) != NULL)
+        else if ((value = fake_option(*argv, "--nodelist")) != NULL)
             host = value;
         else if (strcmp(*argv, "-o") == 0 && argv[1] != NULL)
             argv++;
@@ -515,7 +312,8 @@ static int init(struct fake *f, const char *nodes)
 {
     static const char *const folders[] = {"",     "bin",    "switch", "scripts",
                                           "exit", "groups", "started"};
-    static const char *const names[] = {"sbatch", "squeue", "scancel", "scontrol", "srun", "sacct"};
+    static const char *const names[] = {"sbatch", "squeue", "scancel", "scontrol",
+                                        "srun",   "sacct",  "sinfo"};
     char self[FAKE_PATH];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     FILE *conf;
@@ -565,8 +363,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(struct fake *f, char **argv);
-    } commands[] = {{"sbatch", sbatch},     {"squeue", squeue}, {"scancel", scancel},
-                    {"scontrol", scontrol}, {"srun", srun},     {"sacct", sacct}};
+    } commands[] = {{"sbatch", sbatch},     {"squeue", fake_squeue}, {"scancel", scancel},
+                    {"scontrol", scontrol}, {"srun", srun},          {"sacct", fake_sacct},
+                    {"sinfo", fake_sinfo}};
     const char *name = strrchr(argv[0], '/') != NULL ? strrchr(argv[0], '/') + 1 : argv[0];
     const char *conf = getenv("SLURM_CONF");
     struct fake f = {0};
@@ -587,11 +386,11 @@ int main(int argc, char **argv)
             return commands[i].run(&f, argv + 1);
         }
     if (argc >= 3 && strcmp(argv[1], "init") == 0) {
-        copy(f.folder, sizeof(f.folder), argv[2]);
+        fake_copy(f.folder, sizeof(f.folder), argv[2]);
         return init(&f, argv[3]);
     }
     if (argc >= 3) {
-        copy(f.folder, sizeof(f.folder), argv[1]);
+        fake_copy(f.folder, sizeof(f.folder), argv[1]);
         return manage(&f, argc - 2, argv + 2);
     }
     fprintf(stderr, "usage: fakeslurm init FOLDER [NODES] | FOLDER end|requeue|forget|jobs|stop\n");

@@ -58,6 +58,16 @@ void fake_add_group(struct fake_job *job, pid_t group);
 void fake_end(struct fake *f, struct fake_job *job, const char *state);
 void fake_requeue(struct fake *f, struct fake_job *job);
 void fake_stop(struct fake *f); /* kills all that any job started */
+/* fakeslurm_show.c: commands that only show something, and what all commands need. */
+const char *fake_option(const char *arg, const char *name); /* of "--name=value"; NULL: another */
+bool fake_is_away(const struct fake *f, const char *before);
+bool fake_listed(const char *list, const char *word);
+void fake_copy(char *to, size_t cap, const char *text);
+void fake_print_config(const struct fake *f);
+int fake_squeue(struct fake *f, char **argv);
+int fake_sacct(struct fake *f, char **argv);
+int fake_sinfo(struct fake *f, char **argv);
+
 /* "node[1,3]" */
 void fake_hosts(uint64_t hosts, char *out, size_t cap);
 

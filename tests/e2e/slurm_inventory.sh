@@ -41,9 +41,14 @@ check "the graph names places" cmp out want
 same "nodes" $? 0
 has "a place" out "train4       slurm  -                        gpus 8   slots 8   labels train"
 has "and of the other" out "prep1        slurm  -                        gpus 0   slots 8   labels prep,big"
-{ printf 'nodes: [{name: n1}]\n'; cat inv.yaml; } > both.yaml
+for name in scontrol sinfo; do
+    printf '#!/bin/sh\necho "slurm: Unable to contact slurm controller" >&2\nexit 1\n' > bin/$name
+    chmod +x bin/$name
+done
+{ printf 'nodes: [{name: n1}]\n'; sed "s|^slurm:|&\n  path: $work/bin|" inv.yaml; } > both.yaml
 "$flowrun" nodes --check both.yaml > out
-same "nodes --check asks no place" $? 0
+same "nodes --check asks no place, and Slurm, which does not answer" $? 6
+has "says so" out "both.yaml:3:3: scontrol show config: slurm: Unable to contact slurm controller"
 has "the node answers" out "n1           local  127.0.0.1                gpus 0   slots 8    ok"
 has "the place is not asked" out "labels train  not asked: its host comes with an allocation"
 "$flowrun" validate p.yaml -p x=1 > out 2>&1
@@ -64,7 +69,7 @@ wrong "no time" "4:12: an allocation needs the key 'time'; expected time: 12h, h
     'train: {nodes: 2}'
 wrong "no unit" "4:19: time is '90'; expected a unit: 90m or 90s (to Slurm 90 would be minutes)" \
     'train: {time: 90}'
-wrong "flowrun's own" "4:33: option '--requeue' is flowrun's own to set; expected retry: of a task" \
+wrong "flowrun's own" "4:33: option '--requeue' is flowrun's own to set; expected chain: N, how often it is followed by another" \
     'train: {time: 1h, options: [--requeue]}'
 wrong "two of a name" "5:5: allocation 'a1' has the name of a place of allocation 'a', which has a1 to a11" \
     'a: {time: 1h, nodes: 11}' 'a1: {time: 1h}'

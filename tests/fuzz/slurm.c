@@ -3,6 +3,7 @@
 
 #include "engine/slurm/accounting.h"
 #include "engine/slurm/commands.h"
+#include "engine/slurm/partitions.h"
 #include "engine/slurm/reason.h"
 
 #include <string.h>
@@ -77,6 +78,35 @@ static void sacct(struct fr_str in)
     fuzz_want_err(fr_sacct_read(in, on_record, &sum, &err), &err);
 }
 
+static void on_finding(void *arg, const struct fr_slurm_finding *f)
+{
+    ++*(int *)arg;
+    fuzz_want(f->text[0] != '\0' && strlen(f->text) < sizeof(f->text), "a finding is a text");
+}
+
+static void sinfo(struct fr_str in)
+{
+    static const struct fr_allocation_spec specs[] = {
+        {.name = "a", .nodes = 2, .time_ms = 3600000, .gpus = 1},
+        {.name = "b", .nodes = 1, .partition = "all,x", .gpus = 2, .gpu_type = "a100"}};
+    struct fr_arena arena = {0};
+    struct fr_partitions p;
+    struct fr_err err = {0};
+    int n = 0;
+
+    fuzz_want_err(fr_sinfo_read(in, &arena, &p, &err), &err);
+    for (size_t i = 0; i < p.n; i++) {
+        fuzz_want(p.lines[i].nodes >= 0 && p.lines[i].usable >= 0 && p.lines[i].limit_ms >= 0,
+                  "nothing is less than none");
+        fuzz_want(fr_gres_gpus(p.lines[i].gres, NULL) >= fr_gres_gpus(p.lines[i].gres, "a100"),
+                  "GPUs of a type are GPUs");
+    }
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+        fr_slurm_check_allocation(&p, &specs[i], (struct fr_slurm_sink){on_finding, &n});
+    fuzz_want(p.n > 0 || n >= 2, "without partitions nothing fits");
+    fr_arena_finish(&arena);
+}
+
 static void sbatch(struct fr_str out, struct fr_str errors, int code)
 {
     struct fr_arena arena = {0};
@@ -114,6 +144,9 @@ void fuzz_squeue(struct fr_str in)
         break;
     case 'a':
         sacct(rest);
+        break;
+    case 'i':
+        sinfo(rest);
         break;
     case 'c':
         fuzz_want_err(fr_slurm_config_read(rest, &config, &err), &err);

@@ -1,0 +1,233 @@
+#include "engine/cli/cluster.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "engine/link/runner.h"
+#include "engine/slurm/cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CHECK_MS = 60000 };
+
+struct cluster_finding {
+    struct cluster_finding *next;
+    struct fr_slurm_finding what;
+    struct fr_pos pos;
+};
+
+static const char *const keys[] = {"", "partition", "time", "nodes", "gpus", "rpc"};
+
+/* ---- findings ---- */
+
+static void found(void *arg, const struct fr_slurm_finding *f)
+{
+    struct cli_cluster *k = arg;
+    struct cluster_finding *to = fr_arena_alloc(k->arena, sizeof(*to));
+
+    k->bad = k->bad || f->bad;
+    if (to == NULL)
+        return;
+    *to = (struct cluster_finding){NULL, *f, k->at[f->key]};
+    (void)fr_visible(to->what.text, sizeof(to->what.text), f->text, strlen(f->text));
+    *k->last = to;
+    k->last = &to->next;
+}
+
+static void cannot_ask(struct cli_cluster *k, const struct fr_command_end *end, const char *what)
+{
+    struct fr_slurm_finding f = {.bad = true};
+    struct fr_buf said = {0};
+    bool named;
+
+    fr_link_quote(&said, end->errors.p, end->errors.n);
+    named = end->code == FR_RUNNER_NO_PROGRAM || (said.n > 0 && fr_has_prefix(said.p, what));
+    snprintf(f.text, sizeof(f.text), "%s%s%s", named ? "" : what, named ? "" : ": ",
+             said.n > 0 ? said.p : "it failed");
+    fr_buf_finish(&said);
+    found(k, &f);
+}
+
+static void not_read(struct cli_cluster *k, const struct fr_err *err)
+{
+    struct fr_slurm_finding f = {.bad = true};
+
+    snprintf(f.text, sizeof(f.text), "%.390s", err->msg);
+    found(k, &f);
+}
+
+/* ---- the questions ---- */
+
+static void check_all(struct cli_cluster *k)
+{
+    const struct fr_slurm_spec *slurm = k->spec->slurm;
+    struct fr_slurm_sink sink = {found, k};
+    bool bad = k->bad;
+
+    for (size_t i = 0; i < slurm->n_allocations; i++) {
+        const struct fr_allocation_spec *a = &slurm->allocations[i];
+
+        k->at[FR_SLURM_KEY_PARTITION] = a->partition_pos;
+        k->at[FR_SLURM_KEY_TIME] = a->time_pos;
+        k->at[FR_SLURM_KEY_NODES] = a->nodes_pos;
+        k->at[FR_SLURM_KEY_GPUS] = a->gpus_pos;
+        k->bad = false;
+        fr_slurm_check_allocation(&k->partitions, a, sink);
+        k->fits[i] = !k->bad;
+        bad = bad || k->bad;
+    }
+    k->bad = bad;
+}
+
+static void on_sinfo(void *arg, const struct fr_command_end *end)
+{
+    struct cli_cluster *k = arg;
+    struct fr_err err = {0};
+
+    k->left--;
+    if (end->code != 0) {
+        cannot_ask(k, end, "sinfo");
+    } else if (fr_sinfo_read(end->out, k->arena, &k->partitions, &err) != FR_OK) {
+        not_read(k, &err);
+    } else {
+        k->known = true;
+        check_all(k);
+    }
+}
+
+static enum fr_rc ask(struct cli_cluster *k, const char *const *argv,
+                      void (*ended)(void *arg, const struct fr_command_end *end),
+                      struct fr_err *err)
+{
+    struct fr_command command = {.argv = argv, .asks = true, .ended = ended, .arg = k};
+
+    if (argv == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a command of Slurm");
+    k->left++;
+    return fr_cluster_run(k->cluster, &command, err);
+}
+
+static void on_config(void *arg, const struct fr_command_end *end)
+{
+    struct cli_cluster *k = arg;
+    struct fr_err err = {0};
+
+    k->left--;
+    if (end->code != 0) {
+        cannot_ask(k, end, "scontrol show config");
+        return;
+    }
+    if (fr_slurm_config_read(end->out, &k->config, &err) == FR_OK) {
+        fr_slurm_check_config(&k->config, k->spec->slurm->rpc, (struct fr_slurm_sink){found, k});
+        if (ask(k, fr_sinfo_args(k->arena), on_sinfo, &err) == FR_OK)
+            return;
+    }
+    not_read(k, &err);
+}
+
+enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct fr_err *err)
+{
+    const struct fr_slurm_spec *slurm = k->spec->slurm;
+    struct fr_cluster_args args = {.loop = loop, .path = slurm->path, .rpc = slurm->rpc};
+    int64_t until = fr_sys.mono_ms() + CHECK_MS;
+    enum fr_rc rc;
+
+    k->last = &k->first;
+    for (size_t i = 0; i < sizeof(k->at) / sizeof(k->at[0]); i++)
+        k->at[i] = slurm->pos;
+    k->at[FR_SLURM_KEY_RPC] = slurm->rpc_pos;
+    k->fits = fr_arena_array(k->arena, slurm->n_allocations, sizeof(*k->fits));
+    if (k->fits == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for allocations");
+    if ((rc = fr_cluster_create(&args, &k->cluster, err)) == FR_OK)
+        rc = ask(k, fr_slurm_config_args(k->arena), on_config, err);
+    while (rc == FR_OK && k->left > 0 && fr_sys.mono_ms() < until)
+        rc = fr_loop_turn(loop, true, err);
+    if (rc == FR_OK && k->left > 0)
+        found(k, &(struct fr_slurm_finding){.bad = true, .text = "Slurm does not answer"});
+    fr_cluster_destroy(k->cluster);
+    k->cluster = NULL;
+    return rc;
+}
+
+/* ---- what is shown ---- */
+
+static int rpc_of(const struct cli_cluster *k)
+{
+    int rpc = k->spec->slurm->rpc;
+
+    return k->config.rpc > 0 && k->config.rpc < rpc ? k->config.rpc : rpc;
+}
+
+/* Of an allocation: its own, or the cluster's default; "": there is none. */
+static const char *partition_of(const struct cli_cluster *k, const struct fr_allocation_spec *a)
+{
+    for (size_t i = 0; a->partition == NULL && i < k->partitions.n; i++)
+        if (k->partitions.lines[i].preset)
+            return k->partitions.lines[i].name;
+    return a->partition != NULL ? a->partition : "";
+}
+
+static void print_allocation(const struct cli_cluster *k, size_t i)
+{
+    const struct fr_allocation_spec *a = &k->spec->slurm->allocations[i];
+    const char *partition = partition_of(k, a);
+    char time[24];
+
+    fr_show_duration(a->time_ms, time);
+    fr_print("allocation %s: %d node%s for %s", a->name, a->nodes, a->nodes > 1 ? "s" : "", time);
+    if (partition[0] != '\0')
+        fr_print(" of partition%s %s", strchr(partition, ',') != NULL ? "s" : "", partition);
+    fr_print("  %s\n", k->fits[i] ? "ok" : "cannot be had");
+}
+
+void cli_cluster_print(const struct cli_cluster *k)
+{
+    const struct fr_slurm_config *c = &k->config;
+
+    if (c->version[0] != 0)
+        fr_print("cluster %s: Slurm %d.%02d, %s, MaxArraySize %d, %d commands a minute\n",
+                 c->cluster, c->version[0], c->version[1],
+                 c->accounting ? "accounting by slurmdbd" : "no accounting", c->max_array,
+                 rpc_of(k));
+    for (size_t i = 0; k->known && i < k->spec->slurm->n_allocations; i++)
+        print_allocation(k, i);
+    for (const struct cluster_finding *f = k->first; f != NULL; f = f->next)
+        if (f->what.bad)
+            fr_print("%s:%d:%d: %s\n", k->spec->sources[f->pos.file].path, f->pos.line, f->pos.col,
+                     f->what.text);
+        else
+            fr_print("note: %s\n", f->what.text);
+}
+
+static json_t *findings_json(const struct cli_cluster *k)
+{
+    json_t *all = json_array();
+
+    for (const struct cluster_finding *f = k->first; f != NULL; f = f->next)
+        json_array_append_new(all, json_pack("{s:b, s:s, s:s, s:s, s:i, s:i}", "bad", f->what.bad,
+                                             "text", f->what.text, "key", keys[f->what.key], "file",
+                                             k->spec->sources[f->pos.file].path, "line",
+                                             f->pos.line, "column", f->pos.col));
+    return all;
+}
+
+json_t *cli_cluster_json(const struct cli_cluster *k)
+{
+    const struct fr_slurm_spec *slurm = k->spec->slurm;
+    const struct fr_slurm_config *c = &k->config;
+    json_t *allocations = json_array();
+    char version[24] = "";
+
+    if (c->version[0] != 0)
+        snprintf(version, sizeof(version), "%d.%02d", c->version[0], c->version[1]);
+    for (size_t i = 0; k->known && i < slurm->n_allocations; i++)
+        json_array_append_new(allocations,
+                              json_pack("{s:s, s:s, s:b}", "name", slurm->allocations[i].name,
+                                        "partition", partition_of(k, &slurm->allocations[i]), "ok",
+                                        k->fits[i]));
+    return json_pack("{s:b, s:s, s:s, s:b, s:b, s:i, s:i, s:o, s:o}", "ok", !k->bad, "name",
+                     c->cluster, "version", version, "cgroups", c->cgroups, "accounting",
+                     c->accounting, "max_array_size", c->max_array, "rpc", rpc_of(k), "allocations",
+                     allocations, "findings", findings_json(k));
+}

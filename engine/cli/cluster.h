@@ -1,0 +1,31 @@
+/* nodes --check: what a cluster under Slurm says of itself, and whether its inventory fits it. */
+#ifndef FR_CLI_CLUSTER_H
+#define FR_CLI_CLUSTER_H
+
+#include "engine/loop/loop.h"
+#include "engine/slurm/partitions.h"
+
+#include <jansson.h>
+
+struct cluster_finding; /* one, with its place in the file */
+
+struct cli_cluster {
+    const struct fr_spec *spec; /* borrows; with slurm: */
+    struct fr_arena *arena;     /* borrows */
+    struct fr_slurm_config config;
+    struct fr_partitions partitions;
+    struct cluster_finding *first, **last;
+    struct fr_pos at[FR_SLURM_KEY_RPC + 1]; /* of the keys that findings are about now */
+    bool known;                             /* the cluster has said all of it */
+    bool *fits;                             /* of each allocation */
+    bool bad;                               /* it cannot be used as the inventory says */
+    size_t left;                            /* commands that have not ended */
+    struct fr_cluster *cluster;
+};
+
+/* Asks the cluster, on that loop, for a minute at most. What is wrong is a finding, no error. */
+enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct fr_err *err);
+void cli_cluster_print(const struct cli_cluster *k);
+json_t *cli_cluster_json(const struct cli_cluster *k); /* NULL: no memory */
+
+#endif
