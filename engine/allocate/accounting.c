@@ -18,13 +18,25 @@ static bool is_late(const struct host_allocation *al)
     return fr_sys.wall_ms() - al->a.life.ended_wall > DAY_MS;
 }
 
+/* One that ended less than FIRST_MS before is not asked for yet: both are in one question. */
+static int64_t first_ms(const struct host_allocation *al)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    for (const struct host_allocation *b = allocations_of(al->host)->first; b != NULL; b = b->next)
+        if (b->cluster == al->cluster && b->account_tries == 0 && alloc_account_due(b) > now &&
+            alloc_account_due(b) != INT64_MAX)
+            return b->account_ms;
+    return now + FIRST_MS;
+}
+
 void alloc_account_begin(struct host_allocation *al)
 {
     if (al->a.life.state != FR_ALLOCATION_OVER || al->a.life.job == 0 || !al->cluster->accounting ||
         al->row.accounting != FR_ACCOUNTING_NONE || is_late(al))
         return;
+    al->account_ms = first_ms(al);
     al->row.accounting = FR_ACCOUNTING_WANTED;
-    al->account_ms = fr_sys.mono_ms() + FIRST_MS;
 }
 
 bool alloc_account_owed(const struct host_allocation *al)

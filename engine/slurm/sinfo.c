@@ -161,10 +161,7 @@ int64_t fr_gres_gpus(const char *gres, const char *type)
 
         if (n > 0)
             sum += gpus_of((struct fr_str){gres, n}, type);
-        gres += n;
-        if (*gres == '(') /* its sockets: "(S:0,2)" */
-            gres += strcspn(gres, ")");
-        gres += strcspn(gres, ",");
+        gres += n + strcspn(gres + n, ","); /* "(S:0,2)", its sockets, has no item of that form */
         gres += *gres == ',';
     }
     return sum;

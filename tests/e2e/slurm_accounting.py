@@ -116,6 +116,8 @@ def away(path):
     t.same("another run", sh([flowrun, pipeline("other", "a: {on: prep, run: 'true'}")])[0], 0)
     rows = json.loads(sh([flowrun, "status", str(no), "--json"])[1])["allocations"]
     t.same("now it is known", [shown(row, "accounting", "max_rss") for row in rows], [("known", 33107968)] * 2)
+    with open("cluster/log") as f:
+        t.has("by one question", f.read(), " --jobs=%d,%d " % (rows[0]["job"], rows[1]["job"]))
 
 
 # ---- real ----

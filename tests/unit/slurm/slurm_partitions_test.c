@@ -105,6 +105,9 @@ static void test_check(void)
         const char *want;
     } rows[] = {
         {"it fits", {.nodes = 2, .time_ms = 3600000, .gpus = 2}, ""},
+        {"the default has too few nodes",
+         {.nodes = 4},
+         "bad 3 allocation 'a' asks for 4 nodes; partition 'all' has 3\n"},
         {"a minute is what Slurm counts",
          {.nodes = 1, .time_ms = 3600001, .partition = "short"},
          "bad 2 time of allocation 'a' is 1h00m; expected at most 1h00m, the limit of partition "
