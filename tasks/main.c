@@ -7,6 +7,7 @@
 #include "engine/node/keep.h"
 #include "engine/node/serve.h"
 #include "engine/node/shim.h"
+#include "engine/submit/folder.h"
 #include "tasks/login.h"
 #include "tasks/privilege.h"
 #include "tasks/task.h"
@@ -32,6 +33,7 @@ static const char usage[] =
     "       flownode keep --alloc FOLDER [--kill-wait SECONDS]\n"
     "                                                  keep a node of a job of Slurm\n"
     "       flownode relay --alloc FOLDER --place K    join stdin and stdout with that keeper\n"
+    "       flownode folder make|script|read|remove FOLDER  the folder of a job of Slurm\n"
     "       flownode hold                              be a container's first process\n"
     "       flownode version\n";
 
@@ -147,6 +149,40 @@ static int relay(int argc, char **argv)
     return rc == FR_OK ? 0 : rc == FR_NOTFOUND ? RELAY_NO_KEEPER : 1;
 }
 
+/* What a control elsewhere has a login node do with the folder of an allocation. */
+static int folder(int argc, char **argv)
+{
+    const char *call = argc > 1 ? argv[0] : "", *path = argc > 1 ? argv[1] : "";
+    struct fr_arena arena = {0};
+    struct fr_buf out = {0};
+    const char *program = NULL;
+    char self[FR_NODE_PATH];
+    struct fr_err err = {0};
+    enum fr_rc rc;
+
+    if (strcmp(call, "make") == 0 && argc == 2 && own_path(self)) {
+        rc = fr_folder_make(path, self, &arena, &program, &err);
+        fr_buf_text(&out, rc == FR_OK ? program : "");
+    } else if (strcmp(call, "script") == 0 && argc == 3) {
+        rc = fr_folder_script(path, argv[2], &err);
+    } else if (strcmp(call, "read") == 0 && argc == 2) {
+        rc = fr_folder_read(path, &out, &err);
+    } else if (strcmp(call, "remove") == 0 && argc == 2) {
+        rc = fr_folder_remove(path, &err);
+    } else {
+        rc = fr_fail(&err, FR_USAGE,
+                     "usage: flownode folder make|read|remove FOLDER, or "
+                     "flownode folder script FOLDER TEXT");
+    }
+    if (rc == FR_OK && (out.bad || !fr_write_full(1, out.p, out.n)))
+        rc = fr_fail(&err, FR_IO, "its output is closed");
+    if (rc != FR_OK)
+        fr_complain("%s\n", err.msg);
+    fr_buf_finish(&out);
+    fr_arena_finish(&arena);
+    return rc == FR_OK ? 0 : rc == FR_USAGE ? 2 : 1;
+}
+
 static int shim(int argc, char **argv)
 {
     char self[FR_NODE_PATH];
@@ -197,6 +233,8 @@ int main(int argc, char **argv)
         return keep(argc - 2, argv + 2);
     if (strcmp(command, "relay") == 0)
         return relay(argc - 2, argv + 2);
+    if (strcmp(command, "folder") == 0)
+        return folder(argc - 2, argv + 2);
     if (strcmp(command, "task") == 0)
         return task(argc - 2, argv + 2);
     if (strcmp(command, "become") == 0)

@@ -15,6 +15,7 @@ enum {
     STEADY_MS = 2000, /* a connection that ends before this is a short one */
     SHORT_MAX = 8,    /* after so many short ones in a row the pause is the longest */
     WINDOW_MIN = 32 << 10,
+    LOGIN_PROTO = 3,
     RATE_MS = 500, /* over which the rate of bulk bytes is taken */
 };
 
@@ -105,6 +106,7 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
     if (ch->link.ops != NULL)
         ch->link.ops->close(ch->link.self);
     fr_link_destroy(&ch->ask);
+    fr_pipe_lost(ch, err);
     release_slot(ch);
     reset_connection(ch);
     ch->state = final ? FR_CHAN_IDLE : FR_CHAN_PAUSING;
@@ -168,7 +170,7 @@ static void send_hello(struct fr_chan *ch)
         .keep_bytes = (uint64_t)ch->node.keep_bytes,
         .same_disk = ch->node.transport == FR_TRANSPORT_LOCAL,
         .channel = ch->id,
-        .samples = ch->ex->args.sample != NULL,
+        .samples = ch->ex->args.sample != NULL && !ch->node.login,
     };
     ch->ping_ms = m.hello.mono_ms;
     fr_chan_put(ch, &m);
@@ -252,6 +254,8 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
         rc = fr_fail(err, FR_PROTO, "a second hello");
     if (rc == FR_OK && (rc = fr_chan_time(h->mono_ms, err)) == FR_OK)
         rc = fr_chan_time(h->wall_ms, err);
+    if (rc == FR_OK && ch->node.login && h->proto_max < LOGIN_PROTO)
+        rc = fr_fail(err, FR_PROTO, "its flownode runs no commands of Slurm");
     if (rc == FR_OK && !(is_word(h->boot) && is_word(h->build)))
         rc = fr_fail(err, FR_PROTO, "a hello whose boot id or build is no word");
     if (rc == FR_OK)
@@ -373,6 +377,7 @@ static void on_writable(void *arg)
 
     fr_chan_flush(ch);
     fr_xfer_pump(ch);
+    fr_pipe_room(ch);
 }
 
 static void on_down(void *arg, const struct fr_err *err, bool ran)

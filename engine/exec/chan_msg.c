@@ -260,6 +260,7 @@ static enum fr_rc on_credit(struct fr_chan *ch, uint64_t bytes, struct fr_err *e
         return fr_fail(err, FR_PROTO, "more credit than %d bytes", FR_CREDIT_MAX);
     ch->credit += bytes;
     fr_xfer_pump(ch);
+    fr_pipe_room(ch);
     return FR_OK;
 }
 
@@ -316,6 +317,10 @@ static enum fr_rc take(struct fr_chan *ch, const struct fr_msg *m, struct fr_exe
     case FR_MSG_SAMPLE:
         on_sample(ch, &m->sample);
         break;
+    case FR_MSG_PIPE_DATA:
+    case FR_MSG_PIPE_MORE:
+    case FR_MSG_PIPE_END:
+        return fr_pipe_message(ch, m, err);
     case FR_MSG_GET_DATA:
         rc = fr_chan_received_bulk(ch, m->get_data.bytes.n, err); /* fall through */
     case FR_MSG_GET_END:

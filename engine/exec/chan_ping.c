@@ -5,7 +5,7 @@
 static int64_t ping_every(const struct fr_chan *ch)
 {
     bool busy = ch->asked.first != NULL || ch->acks.first != NULL || ch->n_followed > 0 ||
-                ch->xfers != NULL || ch->out.n > 0;
+                ch->xfers != NULL || ch->n_pipes > 0 || ch->out.n > 0;
 
     return busy ? FR_PING_MS : FR_PING_IDLE_MS;
 }

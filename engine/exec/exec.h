@@ -190,6 +190,7 @@ struct fr_exec_node {
     const char *name; /* for errors and the local home */
     enum fr_transport transport;
     struct fr_id run; /* of a place: whose allocation it is of; else zero */
+    bool login;       /* it runs commands of Slurm (login.h), and no attempts */
     struct fr_ssh_target ssh;
     const char
         *work; /* folder on the node for its home and programs; NULL: the user's cache folder */

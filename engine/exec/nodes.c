@@ -86,6 +86,8 @@ void fr_use_begin(struct fr_use *use)
 
 void fr_use_join(struct fr_use *use)
 {
+    if (use->ch->node.login)
+        return; /* it has no attempts */
     fr_chan_put(use->ch, &(struct fr_msg){.type = FR_MSG_JOIN, .join = {use->run->id}});
 }
 
@@ -124,12 +126,12 @@ static bool same_node(const struct fr_exec_node *a, const struct fr_exec_node *b
     const struct fr_ssh_target *s = &a->ssh, *t = &b->ssh;
 
     return same_text(a->name, b->name) && a->transport == b->transport &&
-           fr_id_eq(a->run, b->run) && same_text(s->host, t->host) && same_text(s->user, t->user) &&
-           s->port == t->port && same_text(s->key, t->key) && same_text(s->config, t->config) &&
-           same_text(s->known_hosts, t->known_hosts) && s->connect_ms == t->connect_ms &&
-           same_text(a->work, b->work) && a->keep_days == b->keep_days &&
-           a->keep_bytes == b->keep_bytes && a->connect_ms == b->connect_ms &&
-           a->retry_for_ms == b->retry_for_ms;
+           fr_id_eq(a->run, b->run) && a->login == b->login && same_text(s->host, t->host) &&
+           same_text(s->user, t->user) && s->port == t->port && same_text(s->key, t->key) &&
+           same_text(s->config, t->config) && same_text(s->known_hosts, t->known_hosts) &&
+           s->connect_ms == t->connect_ms && same_text(a->work, b->work) &&
+           a->keep_days == b->keep_days && a->keep_bytes == b->keep_bytes &&
+           a->connect_ms == b->connect_ms && a->retry_for_ms == b->retry_for_ms;
 }
 
 /* All text of the node: the channel outlives the run that made it. */
@@ -217,7 +219,7 @@ static void leave(struct fr_use *use)
     struct fr_msg m = {.type = FR_MSG_LEAVE, .leave = {use->run->id}};
 
     if (ch->state == FR_CHAN_UP) {
-        if (use->since_ms >= 0)
+        if (use->since_ms >= 0 && !ch->node.login)
             fr_chan_put(ch, &m);
         fr_chan_flush(ch); /* the last acknowledgements, too */
     }

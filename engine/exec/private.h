@@ -10,6 +10,7 @@
  *   pend.c      commands waiting for their answer
  *   track.c     the run of each attempt, and how far its log has come
  *   xfer.c      puts and gets
+ *   login.c     commands that a login node runs
  *   nodes.c     all channels of the process, and the runs that use them
  *   node.c      the executor of a run: its commands become messages
  */
@@ -84,6 +85,7 @@ struct fr_tracked {
 };
 
 struct fr_xfer; /* a put or a get */
+struct fr_pipe; /* a command that a login node runs */
 
 struct fr_chan {
     struct fr_chan *next;     /* of ex */
@@ -109,8 +111,10 @@ struct fr_chan {
     struct fr_tracked *tracked[FR_CHAN_BUCKETS]; /* owns; by attempt */
     size_t n_followed;
     struct fr_xfer *xfers;       /* the first put and the first get of each run are active */
+    struct fr_pipe *pipes;       /* borrows: of a login node, whether they run or not */
+    size_t n_pipes;              /* that run */
     uint64_t last_ref;           /* of a request: runs number theirs without regard to others */
-    uint64_t turns;              /* pieces of puts sent: whose turn it is */
+    uint64_t turns;              /* pieces of puts and commands sent: whose turn it is */
     struct fr_post hash;         /* the next slice of a file that came */
     struct fr_exec_event *spare; /* owns: the next message is decoded into its arena */
     struct fr_exec_up up;        /* of the newest hello; its texts are … */
@@ -270,6 +274,12 @@ enum fr_rc fr_follow_add(struct fr_use *use, struct fr_id attempt, struct fr_exe
                          struct fr_err *err);
 void fr_follow_end(struct fr_chan *ch, struct fr_tracked *t);
 void fr_follow_send(struct fr_chan *ch); /* all of them, on a new connection */
+
+/* login.c */
+/* Takes a message about a command. */
+enum fr_rc fr_pipe_message(struct fr_chan *ch, const struct fr_msg *m, struct fr_err *err);
+void fr_pipe_room(struct fr_chan *ch);                           /* there is credit or room again */
+void fr_pipe_lost(struct fr_chan *ch, const struct fr_err *err); /* the connection is */
 
 /* xfer.c */
 enum fr_rc fr_xfer_put(struct fr_use *use, uint64_t ref, const struct fr_ship_file *v, size_t n,

@@ -2,7 +2,7 @@
  * Inside of serve: its state, shared by serve.c (loop, frames, hello), srv_run.c (the runs of the
  * connection), srv_attempt.c (commands of the engine), start.c (starts, and those that wait),
  * srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_keep.c (removal), srv_put.c
- * (files received), facts.c. Nobody else includes this.
+ * (files received), srv_pipe.c (commands of Slurm), facts.c. Nobody else includes this.
  */
 #ifndef FR_NODE_PRIVATE_H
 #define FR_NODE_PRIVATE_H
@@ -104,6 +104,25 @@ struct srv_put {
     char tmp[FR_NODE_PATH], path[FR_NODE_PATH];
 };
 
+/* A command of Slurm that runs for the engine. */
+struct srv_pipe {
+    struct srv_pipe *next;
+    uint64_t ref, turn;
+    struct fr_proc proc;  /* pid 0: it is reaped */
+    int fd[3];            /* owns: our ends of its stdin, stdout and stderr; -1: closed */
+    size_t at[3];         /* of fd in the poll list; 0: not there */
+    struct fr_buf in;     /* for its stdin */
+    bool in_ends;         /* no more follows in */
+    bool gone;            /* the engine hears no more of it; it is still to be reaped */
+    bool ready;           /* its stdout may have bytes */
+    int64_t until_ms;     /* it is killed then; INT64_MAX: never */
+    int64_t closed_ms;    /* since when its stdout is closed; 0: it is open */
+    char why[FR_ERR_MAX]; /* it was killed, or has not begun; "": neither */
+    char errors[FR_PIPE_ERRORS];
+    size_t n_errors;
+    int code; /* once it is reaped */
+};
+
 struct srv_samples { /* samples.c */
     int64_t due_ms;  /* INT64_MAX: none is; 0: the engine takes none */
     int64_t at_ms;   /* of the readings below */
@@ -160,6 +179,8 @@ struct srv {
     struct srv_samples samples;
     struct srv_get *gets;
     struct srv_put *puts;
+    struct srv_pipe *pipes; /* owns */
+    size_t n_pipes;
     struct fr_err err; /* why it is over, rc 0: the input ended */
 };
 
@@ -252,6 +273,20 @@ void srv_put_step(struct srv *s);
 void srv_put_leave(struct srv *s, struct fr_id run); /* ends its puts */
 void srv_put_cancel(struct srv *s, uint64_t ref);
 void srv_put_finish(struct srv *s);
+
+/* srv_pipe.c */
+void srv_pipe_open(struct srv *s, const struct fr_pipe_open *m);
+void srv_pipe_data(struct srv *s, const struct fr_pipe_data *m);
+void srv_pipe_close(struct srv *s, const struct fr_pipe_close *m);
+enum { SRV_PIPE_POLLS = 3 }; /* descriptors of one */
+/* Adds those that are waited for to the n in polls, and returns how many there are then. */
+nfds_t srv_pipe_wanted(struct srv *s, struct pollfd *polls, nfds_t n);
+void srv_pipe_step(struct srv *s, const struct pollfd *polls); /* after a poll of these */
+/* Puts a piece of its stdout into s->out. False: there is none now. */
+bool srv_pipe_send(struct srv *s, struct srv_pipe *p);
+int64_t srv_pipe_due(const struct srv *s);     /* mono_ms of the next step; INT64_MAX */
+void srv_pipe_finish(struct srv *s);           /* kills them */
+void srv_granted(struct srv *s, size_t bytes); /* bulk bytes came: grants as many again */
 
 /* facts.c */
 void srv_facts(struct srv *s, uint64_t ref);

@@ -147,6 +147,15 @@ static void take(struct srv *s, const struct fr_msg *m)
     case FR_MSG_GET_MORE:
         srv_get_more(s, &m->get_more);
         break;
+    case FR_MSG_PIPE_OPEN:
+        srv_pipe_open(s, &m->pipe_open);
+        break;
+    case FR_MSG_PIPE_DATA:
+        srv_pipe_data(s, &m->pipe_data);
+        break;
+    case FR_MSG_PIPE_CLOSE:
+        srv_pipe_close(s, &m->pipe_close);
+        break;
     case FR_MSG_FACTS:
         srv_facts(s, m->facts.ref);
         break;
@@ -261,6 +270,8 @@ static int timeout_of(const struct srv *s)
 
     if (s->samples.due_ms != 0 && s->samples.due_ms < due)
         due = s->samples.due_ms;
+    if (srv_pipe_due(s) < due)
+        due = srv_pipe_due(s);
     if (srv_put_looking(s) || srv_keep_busy(s))
         return 0;
     for (const struct srv_live *l = s->lives; l != NULL; l = l->next)
@@ -273,7 +284,7 @@ static int timeout_of(const struct srv *s)
 
 static bool grow_polls(struct srv *s)
 {
-    size_t n = POLL_FIXED + s->n_lives + s->n_spare;
+    size_t n = POLL_FIXED + s->n_lives + s->n_spare + SRV_PIPE_POLLS * s->n_pipes;
     struct pollfd *polls = fr_grow(s->polls, n, &s->cap_polls, sizeof(*polls));
     struct srv_live **polled = fr_grow(s->polled, n, &s->cap_polled, sizeof(struct srv_live *));
 
@@ -307,14 +318,17 @@ static void turn(struct srv *s)
     const nfds_t busy = n;
     for (size_t i = 0; i < s->n_spare; i++)
         p[n++] = (struct pollfd){.fd = s->spare[i], .events = POLLIN};
+    const nfds_t spare = n;
+    n = srv_pipe_wanted(s, p, n);
     if (s->over || fr_sys.poll(p, n, timeout_of(s)) < 0)
         return;
-    for (nfds_t i = busy; i < n; i++)
+    for (nfds_t i = busy; i < spare; i++)
         if (p[i].revents != 0)
             srv_spare_gone(s, p[i].fd); /* an idle one only becomes readable at its end */
     for (nfds_t i = POLL_FIXED; i < busy; i++)
         if (p[i].revents != 0)
             srv_live_read(s, of[i]);
+    srv_pipe_step(s, p);
     if (p[0].revents != 0)
         read_input(s);
     srv_put_step(s);
@@ -370,6 +384,7 @@ static void finish(struct srv *s)
     srv_spare_finish(s);
     srv_bulk_finish(s);
     srv_put_finish(s);
+    srv_pipe_finish(s);
     srv_keep_finish(s);
     if (s->sync_ms != INT64_MAX && !sync_journal(s, &err))
         fr_log(FR_LOG_WARN, "node", "%s: the newest records may not survive a power cut", err.msg);

@@ -213,6 +213,7 @@ static bool send_get(struct srv *s, struct srv_get *g)
 struct choice {
     struct srv_live *log;
     struct srv_get *get;
+    struct srv_pipe *pipe;
     uint64_t run_turn, turn;
 };
 
@@ -233,14 +234,17 @@ static struct choice choose(const struct srv *s)
         uint64_t run_turn = l->run != NULL ? l->run->turn : l->turn;
 
         if (is_ready(l, now) && is_before(run_turn, true, l->turn, &c))
-            c = (struct choice){l, NULL, run_turn, l->turn};
+            c = (struct choice){.log = l, .run_turn = run_turn, .turn = l->turn};
     }
     for (struct srv_get *g = s->gets; g != NULL; g = g->next) {
         uint64_t run_turn = g->run != NULL ? g->run->turn : g->turn;
 
         if (g->at < g->until && is_before(run_turn, false, g->turn, &c))
-            c = (struct choice){NULL, g, run_turn, g->turn};
+            c = (struct choice){.get = g, .run_turn = run_turn, .turn = g->turn};
     }
+    for (struct srv_pipe *p = s->pipes; p != NULL; p = p->next)
+        if (p->ready && is_before(p->turn, false, p->turn, &c))
+            c = (struct choice){.pipe = p, .run_turn = p->turn, .turn = p->turn};
     return c;
 }
 
@@ -249,7 +253,13 @@ void srv_bulk_next(struct srv *s)
 {
     struct choice c;
 
-    while ((c = choose(s)).log != NULL || c.get != NULL) {
+    while ((c = choose(s)).log != NULL || c.get != NULL || c.pipe != NULL) {
+        if (c.pipe != NULL) {
+            c.pipe->turn = ++s->turns;
+            if (srv_pipe_send(s, c.pipe))
+                return;
+            continue;
+        }
         struct srv_run *run = c.log != NULL ? c.log->run : c.get->run;
         uint64_t *turn = c.log != NULL ? &c.log->turn : &c.get->turn;
 

@@ -264,12 +264,7 @@ void srv_put_data(struct srv *s, const struct fr_put_data *m)
     struct srv_put *p = find_put(s, m->ref);
     struct fr_err err;
 
-    s->owed += m->bytes.n;
-    if (s->owed >= FR_CREDIT_MAX / 4) {
-        struct fr_msg credit = {.type = FR_MSG_CREDIT, .credit = {s->owed}};
-        s->owed = 0;
-        srv_send(s, &credit);
-    }
+    srv_granted(s, m->bytes.n);
     /* one that was refused meanwhile: its bytes were still on their way */
     if (p != NULL && write_put(p, m, &err) != FR_OK)
         fail_put(s, p, &err);

@@ -31,6 +31,18 @@ void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err)
     srv_send(s, &m);
 }
 
+void srv_granted(struct srv *s, size_t bytes)
+{
+    struct fr_msg credit = {.type = FR_MSG_CREDIT};
+
+    s->owed += bytes;
+    if (s->owed < FR_CREDIT_MAX / 4)
+        return;
+    credit.credit.bytes = s->owed;
+    s->owed = 0;
+    srv_send(s, &credit);
+}
+
 void srv_end(struct srv *s, const struct fr_err *err)
 {
     srv_send_error(s, 0, err);

@@ -50,7 +50,6 @@ FR_MESSAGE(5, ERROR, error, fr_error)
     FR_FIELD(U32, rc)  /* enum fr_rc */
     FR_FIELD(TEXT, text)
 FR_END
-
 /* ---- engine to node: attempts ---- */
 
 /* Answer: prepared or busy. For an attempt that the node has already: state; nothing changes. */
@@ -283,6 +282,8 @@ FR_END
 FR_MESSAGE(81, HANDOVER, handover, fr_handover)
     FR_FIELD(BYTES, bytes) /* an attempt, by fr_supervise_put */
 FR_END
+
+#include "engine/wire/protocol_pipe.h"
 
 #undef FR_MESSAGE
 #undef FR_FIELD

@@ -17,14 +17,13 @@
  * is one that the process committed in its store before, the lower half counts its connections. A
  * node refuses (error, then end of stream) a process older than the newest it saw of that store,
  * and an older connection of the same channel: at hello, and at any later frame. Bulk payload bytes
- * (log, tail, metrics, get_data, put_data) are sent only against credit, which starts at 0 on both
- * sides and is granted by the receiver; runs take turns in it. All else goes at once and before
- * waiting bulk.
- * The engine sends ping every FR_PING_MS while something is under way there, else every
- * FR_PING_IDLE_MS, and the node answers; no byte at all for FR_ANSWER_MS after a ping means
- * unreachable, and nothing is concluded from it.
- * A node reports without a request on attempts that were named on this connection: launched, ended,
- * and state (tombstoned) when the supervisor dies before go.
+ * (log, tail, metrics, get_data, put_data, pipe_data) are sent only against credit, which starts at
+ * 0 on both sides and is granted by the receiver; runs take turns in it. All else goes at once and
+ * before waiting bulk. The engine sends ping every FR_PING_MS while something is under way there,
+ * else every FR_PING_IDLE_MS, and the node answers; no byte at all for FR_ANSWER_MS after a ping
+ * means unreachable, and nothing is concluded from it. A node reports without a request on attempts
+ * that were named on this connection: launched, ended, and state (tombstoned) when the supervisor
+ * dies before go.
  */
 #ifndef FR_WIRE_WIRE_H
 #define FR_WIRE_WIRE_H
@@ -40,8 +39,8 @@
 #define FR_WIRE_MAGIC "FLOWNODE 1\n"
 
 enum {
-    FR_PROTO_MIN = 2, /* 1: a connection was of one run, named in hello */
-    FR_PROTO_MAX = 2,
+    FR_PROTO_MIN = 2,     /* 1: a connection was of one run, named in hello */
+    FR_PROTO_MAX = 3,     /* 2: a login node runs no commands */
     FR_FRAME_MAX = 16384, /* bytes of payload in one frame */
     FR_FRAME_HEAD = 5,
     FR_FRAME_MORE = 0x80,
@@ -49,6 +48,8 @@ enum {
     FR_MSG_MAX = 4 << 20,       /* bytes of payload of one message */
     FR_PREAMBLE_MAX = 64 << 10, /* bytes before the magic */
     FR_CREDIT_MAX = 256 << 10,  /* bulk bytes in flight a node and direction */
+    FR_PIPE_WINDOW = 64 << 10,  /* bytes for a command's stdin that it has not taken yet */
+    FR_PIPE_ERRORS = 4096,      /* bytes of a command's stderr in pipe_end */
     FR_PING_MS = 4000,
     FR_PING_IDLE_MS = 20000,
     FR_ANSWER_MS = 5000,

@@ -1,11 +1,12 @@
 /*
- * The engine's side: whatever a node says, while all kinds of answers are awaited. Memory stays in
- * proportion, events are of that node, logs have no gaps, and files are written only where they
- * were asked for.
+ * The engine's side: whatever a node says, while all kinds of answers are awaited, also those of
+ * commands that a login node runs. Memory stays in proportion, events are of that node, logs have
+ * no gaps, and files are written only where they were asked for.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/base/file.h"
+#include "engine/exec/login.h"
 #include "tests/unit/exec/exec_peer.h"
 
 #include <fcntl.h>
@@ -16,6 +17,12 @@ enum { PIECE = 999, LIVE_MAX = 96 << 20 };
 
 static const struct fr_id A = {{0xa}}, B = {{0xb}};
 static struct peer_world w;
+static struct { /* commands on the login node, n1 */
+    struct fr_login *login;
+    struct fr_link links[2];
+    int downs[2], opens[2];
+    size_t bytes;
+} there;
 static struct {
     size_t live; /* bytes of the engine's memory in use */
     char local[300];
@@ -109,25 +116,89 @@ static void ask(void)
     ops->stop(w.ex.self, bt, 10, 1, NULL);
 }
 
+static void no_event(void *arg)
+{
+    (void)arg;
+}
+
+static void on_bytes(void *arg, const char *p, size_t n)
+{
+    (void)arg, (void)p;
+    there.bytes += n;
+}
+
+static void on_down(void *arg, const struct fr_err *err, bool ran)
+{
+    int i = (int)((struct fr_link *)arg - there.links);
+
+    (void)ran;
+    fuzz_want(err->rc != FR_OK && ++there.downs[i] <= there.opens[i], "a command ends once");
+}
+
+static void begin_login(void)
+{
+    static const char *const argv[] = {"squeue", NULL};
+    const struct fr_login_args args = {.nodes = w.all, .node = &w.infos[1], .changed = no_event};
+    const struct fr_runner *r;
+
+    memset(&there, 0, sizeof(there));
+    fuzz_want(fr_login_create(&args, &there.login, NULL) == FR_OK, "a login node");
+    r = fr_login_runner(there.login);
+    for (int i = 0; i < 2; i++)
+        fuzz_want(r->ops->make(r->self, &(struct fr_runner_command){.what = "squeue", .argv = argv},
+                               &there.links[i], NULL) == FR_OK,
+                  "a command");
+}
+
+static void open_commands(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct fr_link *link = &there.links[i];
+        struct fr_link_events ev = {no_event, on_bytes, no_event, on_down, link};
+
+        if (link->ops->open(link->self, &ev, NULL) == FR_OK)
+            there.opens[i]++;
+        link->ops->send(link->self, "for its stdin", 13);
+    }
+}
+
+static void end_login(void)
+{
+    struct fr_str errors;
+
+    for (int i = 0; i < 2; i++) {
+        int code = fr_login_runner(there.login)->ops->code(&there.links[i], &errors);
+
+        fuzz_want(code >= -1 && code < 256, "an exit status is one");
+        fuzz_want(errors.n <= FR_PIPE_ERRORS, "errors have an end");
+        fr_link_destroy(&there.links[i]);
+    }
+    fr_login_destroy(there.login);
+}
+
 void fuzz_engine(struct fr_str in)
 {
     struct fr_buf bytes = {0};
-    struct peer *p = &w.nodes[0];
+    bool of_login = in.n > 0 && (in.p[0] & 4) != 0; /* the login node says it */
+    struct peer *p = &w.nodes[of_login ? 1 : 0];
     bool awake = in.n > 0 && (in.p[0] & 2) != 0; /* it answers hello as a node does */
 
     (void)snprintf(seen.local, sizeof(seen.local), "%s/got", fuzz_dir());
     seen.live = seen.log = 0;
-    peer_setup(&w, 1);
+    peer_setup(&w, 2);
     fr_sys.alloc = count_alloc;
     fr_sys.realloc = count_realloc;
     fr_sys.free = count_free;
     fr_sys.open = only_there;
     fr_sys.rename = rename_there;
     ask();
+    begin_login();
     if (awake)
         peer_run(&w);
     else
         p->silent = true;
+    peer_run(&w);
+    open_commands();
     peer_run(&w);
     fuzz_frames(in, &bytes);
     for (size_t at = 0; at < bytes.n && p->up_now; at += PIECE) {
@@ -142,6 +213,7 @@ void fuzz_engine(struct fr_str in)
     p->n_got = 0;
     peer_run(&w);
     take_events();
+    end_login();
     peer_finish(&w);
     fr_buf_finish(&bytes);
     fr_sys_real.unlink(seen.local);
@@ -156,7 +228,7 @@ static void put_stream(void (*put)(void *arg, const char *name, struct fr_str by
 {
     struct fr_buf b = {0};
 
-    fr_buf_text(&b, "\3");
+    fr_buf_text(&b, strcmp(name, "login") == 0 ? "\7" : "\3");
     for (size_t i = 0; i < n; i++)
         fuzz_piece(&msgs[i], &b);
     put(arg, name, (struct fr_str){b.p, b.n});
@@ -194,6 +266,17 @@ void fuzz_engine_seeds(void (*put)(void *arg, const char *name, struct fr_str by
         {.type = FR_MSG_ERROR, .error = {0, FR_FULL, FR_STR("disk full")}},
     };
 
+    const struct fr_msg of_login[] = {
+        {.type = FR_MSG_CREDIT, .credit = {65536}},
+        {.type = FR_MSG_PIPE_DATA, .pipe_data = {1, FR_STR("4711 RUNNING\n")}},
+        {.type = FR_MSG_PIPE_MORE, .pipe_more = {1, 13}},
+        {.type = FR_MSG_PIPE_DATA, .pipe_data = {2, FR_STR("other")}},
+        {.type = FR_MSG_PIPE_END, .pipe_end = {1, 3, FR_STR(""), FR_STR("no\x1b[31m\n")}},
+        {.type = FR_MSG_PIPE_END, .pipe_end = {2, 127, FR_STR("no program"), FR_STR("")}},
+        {.type = FR_MSG_PIPE_END, .pipe_end = {2, 0, FR_STR(""), FR_STR("")}},
+    };
+
+    put_stream(put, arg, "login", of_login, sizeof(of_login) / sizeof(of_login[0]));
     put_stream(put, arg, "run", run, sizeof(run) / sizeof(run[0]));
     put_stream(put, arg, "move", move, sizeof(move) / sizeof(move[0]));
     put(arg, "raw", FR_STR("\2motd\nFLOWNODE 1\n\x05\0\0\0\x02\0\0\0\0\0"));

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { IN = 9000, OUT = 9001, PIECE = 700, MADE_MAX = 512, OUT_MAX = 32 << 20 };
 
@@ -154,11 +155,19 @@ static int fake_nonblock(int fd, bool on)
     return fd == IN || fd == OUT ? 0 : fr_sys_real.set_nonblock(fd, on);
 }
 
+/* A command of Slurm prints something, and is gone at once. Nothing else starts. */
 static int fake_spawn(const struct fr_spawn *s, struct fr_proc *out)
 {
-    (void)s, (void)out;
-    errno = EPERM;
-    return -1;
+    if (!m.started || s->fds[0] < 0) {
+        errno = EPERM;
+        return -1;
+    }
+    fuzz_want(fr_word_in("sbatch squeue scancel srun scontrol sacct sinfo sbcast /bin/flownode",
+                         s->argv[0]),
+              "a command is one of Slurm's");
+    fuzz_want(write(s->fds[1], "4711\n", 5) == 5 && write(s->fds[2], "no\n", 3) == 3, "it prints");
+    *out = (struct fr_proc){.pid = 1 << 30};
+    return 0;
 }
 
 static int fake_detach(const struct fr_detach *d)
@@ -374,10 +383,37 @@ static void put_files(void (*put)(void *arg, const char *name, struct fr_str byt
     fr_buf_finish(&b);
 }
 
+static void put_pipes(void (*put)(void *arg, const char *name, struct fr_str bytes), void *arg)
+{
+    static struct fr_str queue[] = {{"squeue", 6}, {"-h", 2}}, shell[] = {{"sh", 2}};
+    static struct fr_str read[] = {{"flownode", 8}, {"folder", 6}, {"read", 4}};
+    const struct fr_msg msgs[] = {
+        {.type = FR_MSG_CREDIT, .credit = {65536}},
+        {.type = FR_MSG_PIPE_OPEN, .pipe_open = {1, {queue, 2}, FR_STR("/opt/bin"), 30000}},
+        {.type = FR_MSG_PIPE_DATA, .pipe_data = {1, FR_STR("for its stdin")}},
+        {.type = FR_MSG_PIPE_CLOSE, .pipe_close = {1, false}},
+        {.type = FR_MSG_PIPE_OPEN, .pipe_open = {2, {read, 3}, FR_STR(""), 40}},
+        {.type = FR_MSG_PIPE_DATA, .pipe_data = {2, FR_STR("more")}},
+        {.type = FR_MSG_PIPE_OPEN, .pipe_open = {3, {shell, 1}, FR_STR(""), 0}},
+        {.type = FR_MSG_PIPE_CLOSE, .pipe_close = {2, true}},
+        {.type = FR_MSG_PING, .ping = {1}},
+        {.type = FR_MSG_FACTS, .facts = {10}},
+    };
+    struct fr_buf b = {0};
+
+    fr_buf_text(&b, "\3");
+    hello(&b);
+    for (size_t i = 0; i < sizeof(msgs) / sizeof(msgs[0]); i++)
+        fuzz_piece(&msgs[i], &b);
+    put(arg, "pipes", (struct fr_str){b.p, b.n});
+    fr_buf_finish(&b);
+}
+
 void fuzz_serve_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes), void *arg)
 {
     put_attempts(put, arg);
     put_files(put, arg);
+    put_pipes(put, arg);
     put(arg, "raw", FR_STR("\0\x05\0\0\0\x02\0\0\0\0\0\xff\xff\xff\xff\x81"));
 }
 

@@ -197,6 +197,8 @@ static size_t bulk_of(const struct fr_msg *m)
         return m->metrics.bytes.n;
     case FR_MSG_GET_DATA:
         return m->get_data.bytes.n;
+    case FR_MSG_PIPE_DATA:
+        return m->pipe_data.bytes.n;
     default:
         return 0;
     }
@@ -215,7 +217,7 @@ static void on_hello(struct peer *p, const struct fr_hello *h)
     struct fr_msg m = {.type = FR_MSG_HELLO};
 
     m.hello = (struct fr_hello){.proto_min = FR_PROTO_MIN,
-                                .proto_max = FR_PROTO_MAX,
+                                .proto_max = p->proto != 0 ? p->proto : FR_PROTO_MAX,
                                 .build = FR_STR("b1"),
                                 .home = {{7}},
                                 .boot = fr_str_of(p->boot != NULL ? p->boot : "boot-1"),
@@ -263,6 +265,12 @@ static bool is_joined(const struct peer *p, const struct fr_msg *m)
     return find_run(p, run) < p->n_runs;
 }
 
+static void keep_message(struct peer *p, const struct fr_msg *m)
+{
+    if (CHECK(p->n_got < sizeof(p->got) / sizeof(p->got[0])))
+        p->got[p->n_got++] = *m;
+}
+
 static void on_message(struct peer *p, const struct fr_msg *m)
 {
     struct fr_msg pong = {.type = FR_MSG_PONG,
@@ -286,10 +294,15 @@ static void on_message(struct peer *p, const struct fr_msg *m)
     case FR_MSG_LEAVE:
         on_leave(p, m->leave.run);
         break;
+    case FR_MSG_PIPE_OPEN:
+    case FR_MSG_PIPE_DATA:
+    case FR_MSG_PIPE_CLOSE:
+        CHECK_INT(p->n_runs, 0);
+        keep_message(p, m);
+        break;
     default:
-        CHECK(is_joined(p, m));
-        if (CHECK(p->n_got < sizeof(p->got) / sizeof(p->got[0])))
-            p->got[p->n_got++] = *m;
+        CHECK(m->type == FR_MSG_PONG || is_joined(p, m));
+        keep_message(p, m);
     }
 }
 

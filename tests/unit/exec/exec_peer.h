@@ -44,6 +44,7 @@ struct peer {
     int pings;
     size_t taken;     /* bytes of all connections */
     const char *boot; /* NULL: "boot-1" */
+    uint32_t proto;   /* its maximum; 0: FR_PROTO_MAX */
     uint64_t epoch;   /* of the newest hello, and whose connection it is */
     struct fr_id fence, channel;
     struct fr_id runs[4]; /* joined on this connection */

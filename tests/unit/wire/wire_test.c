@@ -97,6 +97,7 @@ static const struct spoken {
     {3, "pong", "UUU"},
     {4, "credit", "U"},
     {5, "error", "UuT"},
+    {6, "pipe_data", "UY"},
     {16, "prepare", "IITuTb{"},
     {17, "go", "IS"},
     {18, "attach", "IUbUbU"},
@@ -114,6 +115,8 @@ static const struct spoken {
     {31, "leave", "I"},
     {32, "cancel", "U"},
     {33, "get_more", "UU"},
+    {34, "pipe_open", "USTU"},
+    {35, "pipe_close", "Ub"},
     {48, "prepared", "IuTu"},
     {49, "launched", "IuU"},
     {50, "busy", "IIuT"},
@@ -128,6 +131,8 @@ static const struct spoken {
     {60, "tail", "IUUUUUUY"},
     {61, "metrics", "IUY"},
     {62, "sample", "UuuUUUUUSS"},
+    {63, "pipe_more", "UU"},
+    {64, "pipe_end", "UuTY"},
     {80, "grew", "IU"},
     {81, "handover", "Y"},
     {0, "request", "SSSSTYUUUUuS[[{buubuT"},
@@ -378,7 +383,7 @@ static void test_agree(void)
 
         CHECK_INT(fr_wire_agree(&h, &err), theirs[i].rc);
     }
-    CHECK_TEXT(err.msg, "no common protocol: here 2 to 2, the other side 1 to 1; the newer flowrun "
+    CHECK_TEXT(err.msg, "no common protocol: here 2 to 3, the other side 1 to 1; the newer flowrun "
                         "of the two goes on: flowrun resume");
 }
 
