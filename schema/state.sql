@@ -533,3 +533,8 @@ ALTER TABLE allocation ADD COLUMN exit_state TEXT NOT NULL DEFAULT ''; -- 'CANCE
 ALTER TABLE allocation ADD COLUMN max_rss INTEGER NOT NULL DEFAULT 0; -- bytes, of the largest task
 ALTER TABLE allocation ADD COLUMN energy_j INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE allocation ADD COLUMN tres TEXT NOT NULL DEFAULT ''; -- 'cpu=2,gres/gpu=4,node=2'
+
+-- @version 15
+
+-- The login node where Slurm's commands of the allocation run, as JSON. "": they run on this machine.
+ALTER TABLE allocation ADD COLUMN login TEXT NOT NULL DEFAULT '';

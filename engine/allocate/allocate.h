@@ -9,6 +9,7 @@
  *   accounting.c   what Slurm's accounting says of one that is over
  *   folder.c       what keepers have written
  *   job.c          calls on the folder of an allocation
+ *   login.c        the login node of a cluster
  */
 #ifndef FR_ALLOCATE_ALLOCATE_H
 #define FR_ALLOCATE_ALLOCATE_H

@@ -136,13 +136,14 @@ static struct host_allocation *add(struct fr_host *host, const struct fr_allocat
     al->row.folder = fr_arena_dup(&al->arena, row->folder);
     al->row.hosts = fr_arena_dup(&al->arena, row->hosts);
     al->row.path = fr_arena_dup(&al->arena, row->path);
+    al->row.login = fr_arena_dup(&al->arena, row->login);
     al->row.program = fr_arena_dup(&al->arena, row->program);
     al->row.exit_state = fr_arena_dup(&al->arena, row->exit_state);
     al->row.tres = fr_arena_dup(&al->arena, row->tres);
     if (al->row.name == NULL || al->row.tag == NULL || al->row.folder == NULL ||
-        al->row.hosts == NULL || al->row.path == NULL || al->row.program == NULL ||
-        al->row.exit_state == NULL || al->row.tres == NULL ||
-        (al->cluster = alloc_cluster(host, al->row.path, (int)row->rpc)) == NULL) {
+        al->row.hosts == NULL || al->row.path == NULL || al->row.login == NULL ||
+        al->row.program == NULL || al->row.exit_state == NULL || al->row.tres == NULL ||
+        (al->cluster = alloc_cluster(host, &al->row)) == NULL) {
         fr_arena_finish(&al->arena);
         fr_sys.free(al);
         return NULL;
@@ -272,21 +273,26 @@ static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec
     const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
     char tag[FR_ID_TEXT];
     struct fr_buf folder = {0};
+    struct fr_arena arena = {0};
+    const char *login = alloc_login_text(slurm->login, &arena);
     struct host_allocation *al = NULL;
     struct fr_id id;
     enum fr_rc rc = fr_id_new(&id, err);
 
-    if (rc != FR_OK)
+    if (rc != FR_OK) {
+        fr_arena_finish(&arena);
         return rc;
+    }
     fr_id_text(id, tag);
     fr_buf_fmt(&folder, "%s/alloc/%s", slurm->work, tag);
-    if (!folder.bad)
+    if (!folder.bad && login != NULL)
         al = add(h->host, &(struct fr_allocation_row){.run = fr_run_id(h->run),
                                                       .name = spec->name,
                                                       .no = before ? before->row.no + 1 : 1,
                                                       .tag = tag,
                                                       .folder = folder.p,
                                                       .path = slurm->path ? slurm->path : "",
+                                                      .login = login,
                                                       .rpc = slurm->rpc,
                                                       .slurm = "",
                                                       .reason = "",
@@ -296,6 +302,7 @@ static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec
                                                       .exit_state = "",
                                                       .tres = ""});
     fr_buf_finish(&folder);
+    fr_arena_finish(&arena);
     if (al == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for an allocation");
     attach(h, al, spec);
@@ -483,9 +490,7 @@ static void close_all(struct fr_host *host)
         struct host_cluster *c = all->clusters;
 
         all->clusters = c->next;
-        fr_cluster_destroy(c->cluster);
-        fr_sys.free(c->path);
-        fr_sys.free(c);
+        alloc_cluster_destroy(c);
     }
 }
 

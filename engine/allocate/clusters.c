@@ -109,11 +109,14 @@ static void on_config(void *arg, const struct fr_command_end *end)
 
     fr_link_quote(&said, end->errors.p, end->errors.n);
     c->known = c->host->woken = true;
+    c->introduces = false;
     c->broken[0] = '\0';
     if (end->code == NO_PROGRAM)
         snprintf(c->broken, sizeof(c->broken),
                  "there is no program scontrol in %s; load Slurm's module, or set path: of slurm:",
-                 c->path[0] != '\0' ? c->path : "PATH");
+                 c->path[0] != '\0' ? c->path
+                 : c->login != NULL ? "the PATH of the login node"
+                                    : "PATH");
     else if (end->code != 0)
         snprintf(c->broken, sizeof(c->broken), "scontrol show config: %.300s",
                  said.n > 0 ? said.p : "it failed");
@@ -139,13 +142,17 @@ void alloc_cluster_again(struct host_cluster *c)
     struct fr_arena arena = {0};
 
     c->known = false;
-    (void)fr_cluster_run(c->cluster,
-                         &(struct fr_command){.argv = fr_slurm_config_args(&arena),
-                                              .asks = true,
-                                              .repeat = true,
-                                              .ended = on_config,
-                                              .arg = c},
-                         NULL);
+    if (c->login != NULL && !fr_login_is(c->login).up)
+        fr_login_connect(c->login);
+    if (!c->introduces)
+        c->introduces =
+            FR_OK == fr_cluster_run(c->cluster,
+                                    &(struct fr_command){.argv = fr_slurm_config_args(&arena),
+                                                         .asks = true,
+                                                         .repeat = true,
+                                                         .ended = on_config,
+                                                         .arg = c},
+                                    NULL);
     fr_arena_finish(&arena);
 }
 
@@ -158,35 +165,51 @@ static void on_changed(void *arg)
     c->host->woken = true;
 }
 
-static bool same_path(const char *a, const char *b)
+static bool same(const struct host_cluster *c, const struct fr_allocation_row *row)
 {
-    return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
+    return strcmp(c->path, row->path) == 0 && strcmp(c->login_text, row->login) == 0;
 }
 
-struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int rpc)
+struct host_cluster *alloc_cluster(struct fr_host *host, const struct fr_allocation_row *row)
 {
     struct host_cluster **at = &allocations_of(host)->clusters, *c;
-    struct fr_cluster_args args = {.loop = host->env.loop,
-                                   .path = path != NULL && path[0] != '\0' ? path : NULL,
-                                   .rpc = rpc,
-                                   .changed = on_changed};
+    struct fr_cluster_args args = {.loop = host->env.loop, .rpc = (int)row->rpc};
+    struct fr_err err = {0};
+    enum fr_rc rc = FR_OK;
 
-    while (*at != NULL && !same_path((*at)->path, path))
+    while (*at != NULL && !same(*at, row))
         at = &(*at)->next;
     if (*at != NULL)
         return *at;
     if ((c = fr_sys.alloc(sizeof(*c))) == NULL)
         return NULL;
     *c = (struct host_cluster){.host = host, .ask_ms = INT64_MAX};
+    c->path = fr_arena_dup(&c->arena, row->path);
+    c->login_text = fr_arena_dup(&c->arena, row->login);
+    if (c->path == NULL || c->login_text == NULL)
+        rc = fr_fail(&err, FR_NOMEM, "no memory for a cluster");
+    else if (c->login_text[0] != '\0')
+        rc = alloc_login_create(c, c->login_text, &err);
+    args.path = c->path != NULL && c->path[0] != '\0' ? c->path : NULL;
+    args.runner = c->login != NULL ? fr_login_runner(c->login) : NULL;
+    args.changed = on_changed;
     args.arg = c;
-    c->path = fr_sys.alloc(strlen(path != NULL ? path : "") + 1);
-    if (c->path == NULL || fr_cluster_create(&args, &c->cluster, NULL) != FR_OK) {
-        fr_sys.free(c->path);
-        fr_sys.free(c);
+    if (rc == FR_OK)
+        rc = fr_cluster_create(&args, &c->cluster, &err);
+    if (rc != FR_OK) {
+        fr_log(FR_LOG_WARN, "slurm", "%s", err.msg);
+        alloc_cluster_destroy(c);
         return NULL;
     }
-    memcpy(c->path, path != NULL ? path : "", strlen(path != NULL ? path : "") + 1);
     *at = c;
     alloc_cluster_again(c);
     return c;
+}
+
+void alloc_cluster_destroy(struct host_cluster *c)
+{
+    fr_cluster_destroy(c->cluster);
+    fr_login_destroy(c->login);
+    fr_arena_finish(&c->arena);
+    fr_sys.free(c);
 }

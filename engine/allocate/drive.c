@@ -15,7 +15,8 @@ enum {
 void alloc_refuse(struct host_allocation *al, const struct fr_err *err)
 {
     alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_REFUSED,
-                                                  .transient = err->rc == FR_NOMEM,
+                                                  .transient = err->rc == FR_NOMEM ||
+                                                               err->rc == FR_UNREACHABLE,
                                                   .text = fr_str_of(err->msg)});
 }
 
@@ -281,10 +282,16 @@ int64_t alloc_ask_ms(const struct host_allocation *al)
     return al->a.ask_ms != 0 ? al->a.ask_ms : INT64_MAX;
 }
 
+/* One that cannot be asked at all is found out at once. */
+static int64_t may_ask_ms(const struct host_allocation *al)
+{
+    return al->cluster->broken[0] != '\0' ? 0 : fr_cluster_may_ask_ms(al->cluster->cluster);
+}
+
 void alloc_turn(struct host_allocation *al, int64_t now)
 {
     if (al->a.life.state == FR_ALLOCATION_WANTED && !al->dirty && al->h != NULL &&
-        al->cluster->known && al->a.due_ms <= now && fr_cluster_may_ask(al->cluster->cluster))
+        al->cluster->known && al->a.due_ms <= now && may_ask_ms(al) == 0)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_MAY_ASK});
     if (al->a.due_ms != 0 && al->a.due_ms <= now)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_DUE});
@@ -299,7 +306,7 @@ void alloc_turn(struct host_allocation *al, int64_t now)
 int64_t alloc_due(const struct host_allocation *al)
 {
     int64_t due = al->a.due_ms != 0 ? al->a.due_ms : INT64_MAX;
-    int64_t ask = fr_cluster_may_ask_ms(al->cluster->cluster);
+    int64_t ask = may_ask_ms(al);
 
     if (al->a.life.state == FR_ALLOCATION_WANTED && al->h != NULL && !al->dirty &&
         al->cluster->known)

@@ -41,6 +41,8 @@ enum fr_rc alloc_find(void *arg, const struct fr_exec_node *node, struct fr_aren
         if (al->h == NULL || !runs || al->places == NULL || !fr_id_eq(al->row.run, node->run) ||
             !is_place(al, node->name, &k))
             continue;
+        if (!alloc_login_up(al->cluster))
+            break; /* there is no way to it now */
         step = (struct fr_slurm_step){.job = al->a.life.job,
                                       .host = al->places[k].host,
                                       .folder = al->row.folder,
@@ -110,6 +112,15 @@ static void text_of(const struct host_allocation *al, struct fr_buf *out)
     const struct fr_allocation_life *l = &al->a.life;
     const char *why;
 
+    if (l->state != FR_ALLOCATION_OVER && !alloc_login_up(al->cluster)) {
+        const struct fr_login_state login = fr_login_is(al->cluster->login);
+
+        fr_buf_text(out, login.failed ? "no connection to the login node"
+                                      : "connects to the login node");
+        fr_buf_text(out, login.why[0] != '\0' ? ": " : "");
+        fr_buf_text(out, login.why);
+        return;
+    }
     if (l->state != FR_ALLOCATION_OVER && fr_cluster_away(al->cluster->cluster, &why) != 0) {
         fr_buf_text(out, "Slurm does not answer: ");
         fr_link_quote(out, why, strlen(why));

@@ -4,6 +4,7 @@
 
 #include "engine/allocate/allocate.h"
 #include "engine/allocate/folder.h"
+#include "engine/exec/login.h"
 #include "engine/slurm/accounting.h"
 #include "engine/slurm/cluster.h"
 #include "engine/slurm/commands.h"
@@ -12,12 +13,16 @@
 /* A cluster that inventories name, as this host asks it. */
 struct host_cluster {
     struct host_cluster *next;
-    struct fr_host *host;       /* borrows */
+    struct fr_host *host; /* borrows */
+    struct fr_arena arena;
+    struct fr_login *login;     /* owns: where its commands run; NULL: on this machine */
     struct fr_cluster *cluster; /* owns */
-    char *path;                 /* owns; "": PATH */
+    const char *path;           /* "": PATH */
+    const char *login_text;     /* as in rows; "": there is none */
     int64_t ask_ms;   /* mono_ms() when its jobs are asked for; INT64_MAX: none waits for that */
     bool asking;      /* squeue runs */
     bool known;       /* what it says of itself: nothing is submitted before */
+    bool introduces;  /* that is being asked */
     char broken[400]; /* why it cannot be asked from here; "": it can */
     int64_t kill_wait_ms;
     bool cgroups;    /* a job's processes end with it, for sure */
@@ -32,10 +37,11 @@ struct folder_job {
     struct fr_work work;
     struct host_allocation *al; /* borrows */
     enum folder_call call;
+    bool there;            /* it runs on the login node */
     struct fr_arena arena; /* owns all texts */
     const char *folder;
     const char *flownode; /* MAKE: path of the program on this machine … */
-    const char *program;  /* … and, once it is over, of its copy */
+    const char *program;  /* … and, once it is made, of its copy */
     int64_t job, kill_wait_ms;
     size_t n;            /* places */
     struct fr_buf files; /* READ: what fr_folder_read() added */
@@ -110,8 +116,10 @@ void alloc_job_start(struct host_allocation *al, enum folder_call call);
 void alloc_job_forget(struct host_allocation *al);
 
 /* clusters.c */
-/* The cluster with Slurm's commands there. NULL: no memory. */
-struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int rpc);
+/* The cluster with Slurm's commands there: of the row, its path, its login node and its budget.
+ * NULL: no memory. */
+struct host_cluster *alloc_cluster(struct fr_host *host, const struct fr_allocation_row *row);
+void alloc_cluster_destroy(struct host_cluster *c);
 void alloc_cluster_again(struct host_cluster *c);    /* asks what it says of itself */
 void alloc_ask(struct host_cluster *c, int64_t now); /* squeue, if it is due */
 
@@ -121,6 +129,11 @@ void alloc_account_begin(struct host_allocation *al);
 void alloc_account(struct host_cluster *c, int64_t now);     /* sacct, if it is due */
 int64_t alloc_account_due(const struct host_allocation *al); /* mono_ms; INT64_MAX: not asked */
 bool alloc_account_owed(const struct host_allocation *al);   /* an answer may come soon */
+
+/* login.c */
+const char *alloc_login_text(const struct fr_node *login, struct fr_arena *arena); /* for rows */
+enum fr_rc alloc_login_create(struct host_cluster *c, const char *text, struct fr_err *err);
+bool alloc_login_up(const struct host_cluster *c); /* its commands can be run */
 
 /* places.c */
 fr_place_fn alloc_find;

@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/exec/login.h"
 #include "engine/link/runner.h"
 #include "engine/slurm/cluster.h"
 
@@ -125,12 +126,44 @@ static void on_config(void *arg, const struct fr_command_end *end)
     not_read(k, &err);
 }
 
-enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct fr_err *err)
+static void no_change(void *arg)
+{
+    (void)arg;
+}
+
+/* Until it is connected, or the first try has failed, which is a finding. */
+static enum fr_rc reach_login(struct cli_cluster *k, struct fr_loop *loop, struct fr_nodes *nodes,
+                              struct fr_login **out, struct fr_err *err)
+{
+    const struct fr_slurm_spec *slurm = k->spec->slurm;
+    struct fr_exec_node node = fr_exec_node_of(slurm->login, (struct fr_id){0});
+    const struct fr_login_args args = {
+        .nodes = nodes, .node = &node, .path = slurm->path, .changed = no_change};
+    struct fr_slurm_finding f = {.bad = true};
+    int64_t until = fr_sys.mono_ms() + CHECK_MS;
+    struct fr_login_state s = {0};
+    enum fr_rc rc;
+
+    node.name = slurm->login->address;
+    rc = fr_login_create(&args, out, err);
+    while (rc == FR_OK && !(s = fr_login_is(*out)).up && !s.failed && fr_sys.mono_ms() < until)
+        rc = fr_loop_turn(loop, true, err);
+    if (rc != FR_OK || s.up)
+        return rc;
+    snprintf(f.text, sizeof(f.text), "login: %.380s", s.why[0] != '\0' ? s.why : "no answer");
+    k->at[FR_SLURM_KEY_NONE] = slurm->login->pos;
+    found(k, &f);
+    return FR_OK;
+}
+
+enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct fr_nodes *nodes,
+                             struct fr_err *err)
 {
     const struct fr_slurm_spec *slurm = k->spec->slurm;
     struct fr_cluster_args args = {.loop = loop, .path = slurm->path, .rpc = slurm->rpc};
     int64_t until = fr_sys.mono_ms() + CHECK_MS;
-    enum fr_rc rc;
+    struct fr_login *login = NULL;
+    enum fr_rc rc = FR_OK;
 
     k->last = &k->first;
     for (size_t i = 0; i < sizeof(k->at) / sizeof(k->at[0]); i++)
@@ -139,6 +172,13 @@ enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct
     k->fits = fr_arena_array(k->arena, slurm->n_allocations, sizeof(*k->fits));
     if (k->fits == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for allocations");
+    if (slurm->login != NULL)
+        rc = reach_login(k, loop, nodes, &login, err);
+    if (rc != FR_OK || k->bad) {
+        fr_login_destroy(login);
+        return rc;
+    }
+    args.runner = login != NULL ? fr_login_runner(login) : NULL;
     if ((rc = fr_cluster_create(&args, &k->cluster, err)) == FR_OK)
         rc = ask(k, fr_slurm_config_args(k->arena), on_config, err);
     while (rc == FR_OK && k->left > 0 && fr_sys.mono_ms() < until)
@@ -147,6 +187,7 @@ enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct
         found(k, &(struct fr_slurm_finding){.bad = true, .text = "Slurm does not answer"});
     fr_cluster_destroy(k->cluster);
     k->cluster = NULL;
+    fr_login_destroy(login);
     return rc;
 }
 

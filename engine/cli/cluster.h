@@ -2,7 +2,7 @@
 #ifndef FR_CLI_CLUSTER_H
 #define FR_CLI_CLUSTER_H
 
-#include "engine/loop/loop.h"
+#include "engine/exec/exec.h"
 #include "engine/slurm/partitions.h"
 
 #include <jansson.h>
@@ -23,8 +23,10 @@ struct cli_cluster {
     struct fr_cluster *cluster;
 };
 
-/* Asks the cluster, on that loop, for a minute at most. What is wrong is a finding, no error. */
-enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct fr_err *err);
+/* Asks the cluster, on that loop, for a minute at most. What is wrong is a finding, no error.
+ * nodes: for the connection to its login node. */
+enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct fr_nodes *nodes,
+                             struct fr_err *err);
 void cli_cluster_print(const struct cli_cluster *k);
 json_t *cli_cluster_json(const struct cli_cluster *k); /* NULL: no memory */
 

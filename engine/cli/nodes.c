@@ -21,6 +21,8 @@ struct check {
     struct fr_arena *arena; /* of answers */
     struct answer *answers;
     size_t left;
+    struct fr_store *st;    /* owns */
+    struct fr_nodes *links; /* owns */
     struct fr_exec exec;
 };
 
@@ -101,8 +103,6 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
     struct fr_exec_node *nodes = fr_sys.alloc(spec->n_nodes * sizeof(*nodes));
     struct fr_nodes_run args = {.nodes = nodes, .n = spec->n_nodes, .sink = {on_event, c}};
     int64_t until = fr_sys.mono_ms() + CHECK_MS;
-    struct fr_nodes *links = NULL;
-    struct fr_store *st = NULL;
     enum fr_rc rc;
 
     if (nodes == NULL)
@@ -110,24 +110,22 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
     for (size_t i = 0; i < spec->n_nodes; i++)
         nodes[i] = fr_exec_node_of(&spec->nodes[i], (struct fr_id){0});
     if ((rc = fr_id_new(&args.id, err)) == FR_OK)
-        rc = cli_store_read(&st, err);
+        rc = cli_store_read(&c->st, err);
     if (rc == FR_OK)
-        rc = fr_nodes_create(&links,
+        rc = fr_nodes_create(&c->links,
                              &(struct fr_nodes_args){.loop = &d->loop,
-                                                     .control = fr_store_home_id(st),
+                                                     .control = fr_store_home_id(c->st),
                                                      .flownode_dir = d->paths.flownode_dir,
-                                                     .home = fr_store_home(st)},
+                                                     .home = fr_store_home(c->st)},
                              err);
     if (rc == FR_OK)
-        rc = fr_nodes_join(links, &args, &c->exec, err);
+        rc = fr_nodes_join(c->links, &args, &c->exec, err);
     for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++)
         if (!c->answers[i].place)
             rc = c->exec.ops->connect(c->exec.self, i, err);
     while (rc == FR_OK && c->left > 0 && fr_sys.mono_ms() < until)
         rc = fr_loop_turn(&d->loop, true, err);
     fr_exec_destroy(&c->exec);
-    fr_nodes_destroy(links);
-    fr_store_close(st);
     fr_sys.free(nodes);
     return rc;
 }
@@ -237,7 +235,9 @@ static enum fr_rc check_all(struct check *c, struct cli_cluster *k, struct cli_d
     if (rc == FR_OK)
         rc = ask_all(c, spec, d, err);
     if (rc == FR_OK && spec->slurm != NULL)
-        rc = cli_cluster_check(k, &d->loop, err);
+        rc = cli_cluster_check(k, &d->loop, c->links, err);
+    fr_nodes_destroy(c->links);
+    fr_store_close(c->st);
     return rc;
 }
 

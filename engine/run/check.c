@@ -236,6 +236,10 @@ static void check_slurm(struct check *c, const struct fr_slurm_spec *s)
     const char *parent = fr_arena_text(&c->issues->arena, s->work, (size_t)(last - s->work));
     struct found f;
 
+    if (s->login != NULL) { /* its folders are there */
+        check_node(c, s->login);
+        return;
+    }
     if (parent == NULL) {
         c->rc = fr_fail(c->err, FR_NOMEM, "no memory for a path");
         return;

@@ -149,8 +149,10 @@ static void finish(struct lane *lane)
                                            fr_slurm_unanswered(end.errors)));
     lane->running = NULL;
     fr_loop_arm(c->loop, lane->limit, -1);
-    if (unanswered)
+    if (unanswered && fr_runner_ready(c->runner))
         set_away(c, trimmed(end.errors));
+    else if (unanswered)
+        c->away_wall = c->paused_until_ms = 0; /* whether Slurm answers is not known */
     else if (asks && end.code != FR_RUNNER_NO_PROGRAM)
         set_answered(c);
     if (unanswered && call->command.repeat && !call->forgotten) {
@@ -175,6 +177,17 @@ static void note_end(struct lane *lane, int code, const char *stopped)
     fr_loop_post(lane->c->loop, &lane->step);
 }
 
+static void note_no_program(struct lane *lane)
+{
+    char text[FR_ERR_MAX];
+
+    snprintf(text, sizeof(text),
+             "there is no program %s in PATH that could be started (login nodes often need "
+             "`module load slurm`: set slurm.path)",
+             lane->running->command.argv[0]);
+    note_end(lane, FR_RUNNER_NO_PROGRAM, text);
+}
+
 static void on_bytes(void *arg, const char *p, size_t n)
 {
     struct lane *lane = arg;
@@ -196,7 +209,10 @@ static void on_down(void *arg, const struct fr_err *err, bool ran)
     int code = lane->c->runner->ops->code(&lane->link, &errors);
 
     (void)ran;
-    note_end(lane, code, code < 0 ? err->msg : "");
+    if (code == FR_RUNNER_NO_PROGRAM && errors.n == 0)
+        note_no_program(lane);
+    else
+        note_end(lane, code, code < 0 ? err->msg : "");
 }
 
 static void no_event(void *arg)
@@ -217,17 +233,6 @@ static void on_limit(void *arg)
 }
 
 /* ---- a command's start ---- */
-
-static void note_no_program(struct lane *lane)
-{
-    char text[FR_ERR_MAX];
-
-    snprintf(text, sizeof(text),
-             "there is no program %s in PATH that could be started (login nodes often need "
-             "`module load slurm`: set slurm.path)",
-             lane->running->command.argv[0]);
-    note_end(lane, FR_RUNNER_NO_PROGRAM, text);
-}
 
 static void start(struct lane *lane)
 {
@@ -261,7 +266,7 @@ static void step(void *arg)
 
     if (lane->running != NULL && lane->ended)
         finish(lane);
-    if (lane->running != NULL || lane->first == NULL)
+    if (lane->running != NULL || lane->first == NULL || !fr_runner_ready(c->runner))
         return;
     spends = lane->first->command.asks || lane->first->command.accounts;
     if (spends && start_ms(c) > fr_sys.mono_ms()) {
@@ -345,11 +350,17 @@ void fr_cluster_limit(struct fr_cluster *c, int rpc)
         c->rpc = rpc;
 }
 
+void fr_cluster_ready(struct fr_cluster *c)
+{
+    for (struct lane *lane = c->lanes; lane < c->lanes + LANES; lane++)
+        fr_loop_post(c->loop, &lane->step);
+}
+
 int64_t fr_cluster_may_ask_ms(const struct fr_cluster *c)
 {
     const struct lane *lane = &c->lanes[ASKING];
 
-    if (lane->running != NULL || lane->first != NULL)
+    if (lane->running != NULL || lane->first != NULL || !fr_runner_ready(c->runner))
         return INT64_MAX;
     return start_ms(c) > fr_sys.mono_ms() ? start_ms(c) : 0;
 }

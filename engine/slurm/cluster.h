@@ -11,7 +11,8 @@
  * Errors. A command that fails with "Unable to contact slurm controller" and the like, or is killed
  * after its limit, is no answer: the cluster is `away` from the first of these until a command
  * succeeds, and no command starts for 10 s, growing to 120 s. One with `repeat` is then started
- * again; the end of another (sbatch, scancel) is told.
+ * again; the end of another (sbatch, scancel) is told. No command starts while its runner is not
+ * ready; one whose end was lost with its runner's connection does not make the cluster away.
  */
 #ifndef FR_SLURM_CLUSTER_H
 #define FR_SLURM_CLUSTER_H
@@ -60,9 +61,11 @@ void fr_cluster_forget(struct fr_cluster *c, const void *arg);
 
 /* At most so many commands a minute, where that is less: what the cluster itself allows. */
 void fr_cluster_limit(struct fr_cluster *c, int rpc);
+/* Its runner has become ready: commands that waited for that start. */
+void fr_cluster_ready(struct fr_cluster *c);
 bool fr_cluster_may_ask(const struct fr_cluster *c); /* a command would start at once */
-/* When fr_cluster_may_ask() may become true, mono_ms; 0: it is, INT64_MAX: a command's end is
- * waited for. */
+/* When fr_cluster_may_ask() may become true, mono_ms; 0: it is, INT64_MAX: a command's end, or the
+ * runner, is waited for. */
 int64_t fr_cluster_may_ask_ms(const struct fr_cluster *c);
 /* Since when it does not answer, wall ms; 0: it does. why: the newest error; "" none. */
 int64_t fr_cluster_away(const struct fr_cluster *c, const char **why);

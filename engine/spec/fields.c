@@ -235,19 +235,14 @@ const struct object object_defaults = {"defaults", "defaults", defaults_fields, 
         "env", SHAPE_ENV, ATN(fr_node, env), .help = "Environment of all tasks on it."             \
     }
 
-#define NODE_FIELDS                                                                                \
-    {"executor",                                                                                   \
+/* How a node is reached over SSH. */
+#define SSH_FIELDS                                                                                 \
+    {"transport",                                                                                  \
      SHAPE_CHOICE,                                                                                 \
-     AT(fr_node, executor),                                                                        \
-     .choices = executor_choices,                                                                  \
-     .expected = "local or ssh (nodes under Slurm stand in slurm: beside nodes:)",                 \
-     .help = "How it is reached; default: ssh where there is an address, else local."},            \
-        {"transport",                                                                              \
-         SHAPE_CHOICE,                                                                             \
-         AT(fr_node, transport),                                                                   \
-         .choices = transport_choices,                                                             \
-         .preset = "auto",                                                                         \
-         .help = "Which SSH: libssh2 inside flowrun, or the system's ssh."},                       \
+     AT(fr_node, transport),                                                                       \
+     .choices = transport_choices,                                                                 \
+     .preset = "auto",                                                                             \
+     .help = "Which SSH: libssh2 inside flowrun, or the system's ssh."},                           \
         {"address", SHAPE_STRING, AT(fr_node, address), .help = "Host name or IP address."},       \
         {"user", SHAPE_STRING, AT(fr_node, user), .help = "Login name; default: as ssh has it."},  \
         {"port",   SHAPE_INT,    AT(fr_node, port),                                                \
@@ -257,17 +252,31 @@ const struct object object_defaults = {"defaults", "defaults", defaults_fields, 
          .help = "File of host keys; default: ~/.ssh/known_hosts."},                               \
         {"ssh_config", SHAPE_PATH, AT(fr_node, ssh_config),                                        \
          .help = "Read instead of ~/.ssh/config and the system's ssh_config."},                    \
-        {"work", SHAPE_STRING, AT(fr_node, work),                                                  \
-         .help = "Work folder on the node (FLOWRUN_WORK), made where it is not there; default: "   \
-                 "found there. ~/DIR and DIR are below the user's home there. In one that others " \
-                 "can write flowrun makes a private folder."},                                     \
-        {"gpus", SHAPE_INT, AT(fr_node, gpus), .max = 1024, .preset = "0", .help = "Its GPUs."},   \
-        PLACE_FIELDS,                                                                              \
+    {                                                                                              \
+        "work", SHAPE_STRING, AT(fr_node, work),                                                   \
+            .help =                                                                                \
+                "Work folder on the node (FLOWRUN_WORK), made where it is not there; default: "    \
+                "found there. ~/DIR and DIR are below the user's home there. In one that others "  \
+                "can write flowrun makes a private folder."                                        \
+    }
+
+#define CONNECT_FIELD                                                                              \
     {                                                                                              \
         "connect", SHAPE_OBJECT, AT(fr_node, connect),                                             \
             .object = &object_connect,                                                             \
             .help = "How long it may take to answer, and how long it is tried."                    \
     }
+
+#define NODE_FIELDS                                                                                \
+    {"executor",                                                                                   \
+     SHAPE_CHOICE,                                                                                 \
+     AT(fr_node, executor),                                                                        \
+     .choices = executor_choices,                                                                  \
+     .expected = "local or ssh (nodes under Slurm stand in slurm: beside nodes:)",                 \
+     .help = "How it is reached; default: ssh where there is an address, else local."},            \
+        SSH_FIELDS,                                                                                \
+        {"gpus", SHAPE_INT, AT(fr_node, gpus), .max = 1024, .preset = "0", .help = "Its GPUs."},   \
+        PLACE_FIELDS, CONNECT_FIELD
 
 static const struct field node_fields[] = {
     {"name", SHAPE_STRING, AT(fr_node, name), .required = true, .help = "Its name, unique."},
@@ -328,10 +337,17 @@ static const struct field allocation_fields[] = {
 };
 const struct object object_allocation = {"an allocation", "allocation", allocation_fields, "time"};
 
+static const struct field login_fields[] = {SSH_FIELDS, CONNECT_FIELD, {0}};
+static const struct object object_login = {"login", "login", login_fields, "address"};
+
 static const struct field slurm_fields[] = {
+    {"login", SHAPE_LOGIN, .object = &object_login,
+     .help = "A login node, reached over SSH, where Slurm's commands are run; default: they run "
+             "here."},
     {"work", SHAPE_SLURM_FOLDER, AT(fr_slurm_spec, work), .required = true,
      .expected = "work: /FOLDER, which this machine and the compute nodes share",
-     .help = "Absolute path of a folder that this machine and the compute nodes share."},
+     .help = "Absolute path of a folder that the machine of Slurm's commands (this one, or that of "
+             "login:) and the compute nodes share."},
     {"account", SHAPE_SLURM_WORD, AT(fr_slurm_spec, account),
      .help = "Account of allocations that name none."},
     {"path", SHAPE_SLURM_FOLDER, AT(fr_slurm_spec, path),

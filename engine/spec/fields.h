@@ -68,6 +68,7 @@
     X(DEFAULT, read_param_default, schema_ref("scalar")) /* of a param: a text, number or bool */  \
     X(PARAM_TYPE, read_choice, one_of(f->choices))       /* enum fr_type by name */                \
     X(SCHEDULE, read_schedules, inners(f))                                                         \
+    X(LOGIN, read_login, inner(f)) /* of struct fr_slurm_spec */                                   \
     X(SLURM, read_slurm, inner(f)) /* of struct fr_spec */                                         \
     X(ALLOCATIONS, read_allocations, allocations(f))                                               \
     X(SLURM_FOLDER, read_slurm_folder,                                                             \

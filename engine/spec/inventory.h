@@ -53,13 +53,16 @@ struct fr_allocation_spec {
     size_t n_options;
 };
 
-/* A cluster under Slurm. sbatch, squeue, srun, scancel and scontrol run on this machine. */
+struct fr_node;
+
+/* A cluster under Slurm. sbatch, squeue, srun, scancel and scontrol run on its login node, … */
 struct fr_slurm_spec {
     struct fr_pos pos, rpc_pos;
-    const char *work;    /* absolute: a folder that this machine and the compute nodes share */
-    const char *account; /* of allocations that name none; NULL */
-    const char *path;    /* a folder in front of PATH for Slurm's commands; NULL */
-    int rpc;             /* commands a minute that ask slurmctld, 1..60; default 12 */
+    const struct fr_node *login; /* … named "login"; NULL: on this machine */
+    const char *work;            /* absolute: a folder that it and the compute nodes share */
+    const char *account;         /* of allocations that name none; NULL */
+    const char *path;            /* a folder in front of PATH for Slurm's commands; NULL */
+    int rpc;                     /* commands a minute that ask slurmctld, 1..60; default 12 */
     const struct fr_allocation_spec *allocations; /* at least 1, in the file's order */
     size_t n_allocations;
 };

@@ -172,7 +172,7 @@ shape_reader read_tasks, read_hooks; /* these two lines: task.c */
 shape_reader read_events, read_quiet, read_rules, read_channels, read_given_text; /* notify.c */
 shape_reader read_schedules, read_times, read_given;                              /* schedule.c */
 shape_reader read_secrets, read_param_default;                                    /* params.c */
-shape_reader read_nodes, read_node_list, read_pools; /* nodes.c, config.c */
+shape_reader read_nodes, read_node_list, read_login, read_pools; /* nodes.c, config.c */
 shape_reader read_slurm, read_allocations, read_slurm_folder, read_slurm_word, read_slurm_time;
 shape_reader read_slurm_memory, read_slurm_gpus, read_slurm_options; /* these two lines: slurm.c */
 /* Puts a list and its count where f has them. */

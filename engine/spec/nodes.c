@@ -52,6 +52,16 @@ static void check_work(struct loader *l, const struct fr_node *node)
                  "work of node '%s' is '%s'", node->name, work);
 }
 
+static void check_reached(struct loader *l, const struct fr_node *node)
+{
+    if (node->executor == FR_EXECUTOR_SSH && node->address == NULL)
+        complain(l, node->pos, "address: HOST", "node '%s' has no address", node->name);
+    check_word(l, node, "address", node->address);
+    check_word(l, node, "user", node->user);
+    check_port(l, node);
+    check_work(l, node);
+}
+
 static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
 {
     const struct fr_node *node = &nodes[i];
@@ -66,12 +76,7 @@ static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
                  LABEL ", the first neither '-' nor '.', and "
                        "not all, head or control",
                  "'%s' cannot be the name of a node", node->name);
-    if (node->executor == FR_EXECUTOR_SSH && node->address == NULL)
-        complain(l, node->pos, "address: HOST", "node '%s' has no address", node->name);
-    check_word(l, node, "address", node->address);
-    check_word(l, node, "user", node->user);
-    check_port(l, node);
-    check_work(l, node);
+    check_reached(l, node);
 }
 
 static void check_labels(struct loader *l, const struct fr_node *nodes, size_t n)
@@ -133,6 +138,33 @@ void read_node_list(struct loader *l, const struct fr_yaml *y, const struct fiel
     l->spec->nodes = nodes;
     l->spec->n_nodes = y->n;
     check_labels(l, nodes, y->n);
+}
+
+void read_login(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
+{
+    const struct fr_node *base = &l->node_base;
+    struct fr_slurm_spec *slurm = target;
+    struct fr_node *login = load_alloc(l, 1, sizeof(*login));
+
+    if (login == NULL)
+        return;
+    *login = (struct fr_node){.name = "login",
+                              .pos = pos_of(l, y),
+                              .executor = FR_EXECUTOR_SSH,
+                              .transport = base->transport,
+                              .user = base->user,
+                              .port = base->port,
+                              .key = base->key,
+                              .known_hosts = base->known_hosts,
+                              .ssh_config = base->ssh_config,
+                              .work = base->work,
+                              .keep = base->keep,
+                              .connect = base->connect};
+    read_object(l, f->object, y, login);
+    strip_brackets(l, login);
+    if (y->kind == FR_YAML_MAP)
+        check_reached(l, login);
+    slurm->login = login;
 }
 
 static void read_map(struct loader *l, const struct fr_yaml *y)

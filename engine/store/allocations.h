@@ -15,6 +15,7 @@
     C(R, TEXT, tag, "tag")    /* 32 digits: the job's name is fr-TAG */                            \
     S(R, TEXT, folder, NULL)  /* WORK/alloc/TAG; "": removed */                                    \
     C(R, TEXT, path, NULL)    /* of Slurm's commands; "": PATH */                                  \
+    C(R, TEXT, login, NULL)   /* the login node of these, as JSON; "": they run here */            \
     C(R, INT, rpc, NULL)      /* commands a minute */                                              \
     S(R, TEXT, program, NULL) /* WORK/bin/flownode-HASH */                                         \
     S(R, ALLOCATION_STATE, state, "state")                                                         \

@@ -2,6 +2,7 @@
 #include "engine/slurm/cluster.h"
 
 #include "engine/base/file.h"
+#include "engine/submit/environ.h"
 #include "tests/unit/check.h"
 #include "tests/unit/slurm/virtual_loop.h"
 
@@ -366,6 +367,81 @@ static void test_environ(void)
     close_bed();
 }
 
+/* A runner that is ready when the test says so, and then runs commands here. */
+static struct {
+    struct fr_runner here;
+    bool ready, falls; /* falls: it is not ready any more when a command ends */
+} gate;
+
+static enum fr_rc gate_make(void *self, const struct fr_runner_command *command,
+                            struct fr_link *out, struct fr_err *err)
+{
+    (void)self;
+    CHECK(gate.ready);
+    return gate.here.ops->make(gate.here.self, command, out, err);
+}
+
+static int gate_code(const struct fr_link *link, struct fr_str *errors)
+{
+    gate.ready = gate.ready && !gate.falls;
+    return gate.here.ops->code(link, errors);
+}
+
+static bool gate_ready(void *self)
+{
+    (void)self;
+    return gate.ready;
+}
+
+static void test_runner(void)
+{
+    static const struct fr_runner_ops ops = {
+        .name = "gate", .make = gate_make, .code = gate_code, .ready = gate_ready};
+    static const struct fr_runner runner = {&ops, NULL};
+    static const char *const other[] = {"scontrol", NULL};
+    struct fr_arena arena = {0};
+    struct fr_cluster_args args = {
+        .loop = &bed.loop.loop, .runner = &runner, .changed = on_change, .arg = &bed};
+    const char *why;
+
+    open_bed("a runner that is not ready", 0);
+    fr_cluster_destroy(bed.c);
+    CHECK_INT(fr_runner_local_create(&gate.here, &bed.loop.loop,
+                                     fr_slurm_environ(bed.folder, &arena), NULL),
+              FR_OK);
+    CHECK_INT(fr_cluster_create(&args, &bed.c, NULL), FR_OK);
+    program("scontrol", "echo here");
+    CHECK(!fr_cluster_may_ask(bed.c) && fr_cluster_may_ask_ms(bed.c) == INT64_MAX);
+    ask("a");
+    run(other, false, false, "b");
+    until(100);
+    check_said("");
+    gate.ready = true;
+    fr_cluster_ready(bed.c);
+    until(100);
+    CHECK(bed.said.n > 0 && strstr(bed.said.p, "100:b=0 here") != NULL);
+    CHECK(bed.said.n > 0 && strstr(bed.said.p, "100:a=0 -h") != NULL);
+    fr_buf_cut(&bed.said, bed.said.n);
+    CHECK(fr_cluster_may_ask(bed.c));
+    check_row("an end that is lost with its runner");
+    program("squeue", "kill -9 $$");
+    gate.falls = true;
+    ask("c");
+    bed.changes = 0;
+    until(101);
+    check_said("");
+    CHECK(!gate.ready && fr_cluster_away(bed.c, &why) == 0 && bed.changes == 0);
+    program("squeue", "echo again");
+    gate.ready = true;
+    gate.falls = false;
+    fr_cluster_ready(bed.c);
+    until(101);
+    check_said("101:c=0 again");
+    close_bed();
+    fr_runner_destroy(&gate.here);
+    fr_arena_finish(&arena);
+}
+
 static void count(void *arg, const struct fr_command_end *end)
 {
     CHECK_INT(end->code, 0);
@@ -413,6 +489,7 @@ int main(void)
     test_hanging();
     test_forget();
     test_environ();
+    test_runner();
     test_real_loop();
     return check_done();
 }

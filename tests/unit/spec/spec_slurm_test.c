@@ -22,6 +22,11 @@
     "expected letters, digits, '_', '-' and '.', at most 59, the first neither '-' nor '.', and "  \
     "not all, head or control"
 
+#define LOGIN_KEYS "transport, address, user, port, key, known_hosts, ssh_config, work or connect"
+#define LOGIN(text)                                                                                \
+    "nodes: {slurm: {login: " text ", work: /w, allocations: {t: {time: 1h}}}}\n"                  \
+    "tasks: {a: {run: x}}"
+
 /* An allocation t of that text gives exactly the lines of want. */
 static const struct row {
     const char *name, *text, *want;
@@ -108,8 +113,7 @@ static const struct row {
      "p.yaml:1:67: an allocation has no key 'user'; " KEYS "\n"
      "p.yaml:1:76: an allocation has no key 'work'; " KEYS "\n"
      "p.yaml:1:86: an allocation has no key 'connect'; " KEYS},
-    {"keys that are not there yet",
-     "time: 1h, copies: 3, warn: 3m, queue_for: 1h, container: {}",
+    {"keys that are not there yet", "time: 1h, copies: 3, warn: 3m, queue_for: 1h, container: {}",
      "p.yaml:1:55: an allocation has no key 'copies'; " KEYS "\n"
      "p.yaml:1:66: an allocation has no key 'warn'; " KEYS "\n"
      "p.yaml:1:76: an allocation has no key 'queue_for'; " KEYS "\n"
@@ -245,12 +249,34 @@ static const struct row wrong[] = {
      "tasks: {a: {run: x}}",
      "p.yaml:1:32: rpc is '61'; expected a whole number from 1 to 60"},
     {"keys in the wrong map",
-     "nodes: {slurm: {work: /w, login: {address: h}, shared: false, partition: p, allocations: {t: "
-     "{time: 1h}}}}\n"
+     "nodes: {slurm: {work: /w, shared: false, partition: p, allocations: {t: {time: 1h}}}}\n"
      "tasks: {a: {run: x}}",
-     "p.yaml:1:27: slurm has no key 'login'; expected work, account, path, rpc or allocations\n"
-     "p.yaml:1:48: slurm has no key 'shared'; expected work, account, path, rpc or allocations\n"
-     "p.yaml:1:63: slurm has no key 'partition'; expected it in each of allocations:"},
+     "p.yaml:1:27: slurm has no key 'shared'; expected login, work, account, path, rpc or "
+     "allocations\n"
+     "p.yaml:1:42: slurm has no key 'partition'; expected it in each of allocations:"},
+    {"a login node that is a word", LOGIN("hpc"),
+     "p.yaml:1:24: login is 'hpc'; expected a map of its keys, like {address: hpc}"},
+    {"a login node without an address", LOGIN("{user: me, port: 22}"),
+     "p.yaml:1:24: node 'login' has no address; expected address: HOST"},
+    {"keys that a login node does not have",
+     LOGIN("{address: h, name: n, slots: 4, executor: ssh, keep: {days: 1}}"),
+     "p.yaml:1:37: login has no key 'name'; expected " LOGIN_KEYS "\n"
+     "p.yaml:1:46: login has no key 'slots'; expected " LOGIN_KEYS "\n"
+     "p.yaml:1:56: login has no key 'executor'; expected " LOGIN_KEYS "\n"
+     "p.yaml:1:71: login has no key 'keep'; did you mean 'key'?"},
+    {"values of a login node",
+     LOGIN("{address: '-h', user: a@b, port: 0, transport: telnet, work: node:/x, connect: 5s}"),
+     "p.yaml:1:24: address of node 'login' is '-h'; expected one word without '@'\n"
+     "p.yaml:1:24: user of node 'login' is 'a@b'; expected one word without '@'\n"
+     "p.yaml:1:24: work of node 'login' is 'node:/x'; expected a path of the node: /DIR, or ~/DIR "
+     "below the user's home there\n"
+     "p.yaml:1:57: port is '0'; expected a whole number from 1 to 65535\n"
+     "p.yaml:1:71: transport is 'telnet'; expected auto, libssh2 or openssh\n"
+     "p.yaml:1:103: connect is '5s'; expected a map of its keys"},
+    {"a login node's address with a port", LOGIN("{address: 'h:22'}"),
+     "p.yaml:1:24: address of node 'login' is 'h:22'; expected a name or an address; the port goes "
+     "to port:"},
+    {"no login node", LOGIN("null"), "p.yaml:1:24: login is nothing; expected a map of its keys"},
     {"slurm in the pipeline",
      "slurm: {work: /w}\n"
      "tasks: {a: {run: x}}",
