@@ -363,6 +363,9 @@ def slurm_md():
     write("my-slurm.yaml", inventory.replace("/scratch/me", os.getcwd()))
     write("fit.yaml", docs.take(page, "name: fit"))
     check("what validate says of allocations", sh("slurm", "flowrun validate fit.yaml") == docs.take(page, "fit.yaml: 2 tasks"))
+    write("laptop.yaml", "name: far\nnodes: my-login.yaml\ntasks: {a: {on: train, run: 'true'}}\n")
+    write("my-login.yaml", docs.take(page, "slurm:"))
+    check("a cluster behind a login node", "allocation train: 4 nodes for 12h00m" in sh("slurm", "flowrun validate laptop.yaml"))
     os.makedirs("bin", exist_ok=True)
     for name, text in (("scontrol", "AccountingStorageType = accounting_storage/slurmdbd\nClusterName = hpc\nMaxArraySize = 1001\n"
                         "ProctrackType = proctrack/cgroup\nSLURM_VERSION = 24.11.5\n"),
@@ -381,7 +384,7 @@ def slurm_md():
     line = docs.take(page, "allocation train: over")
     check("what status says of allocations", sh("slurm", home + "flowrun status").endswith("\n" + line), line)
     text, schema = read(ROOT + "/" + page), json.loads(read(ROOT + "/schema/pipeline.schema.json"))["$defs"]
-    for name in ("slurm", "allocation"):
+    for name in ("slurm", "login", "allocation"):
         missing = [key for key in schema[name]["properties"] if "`%s" % key not in text]
         check("all keys of %s: %s" % (name, missing), not missing)
     options = re.findall(r'"(--[a-z-]+)"', read(ROOT + "/engine/spec/slurm.c").split("allowed[]")[1].split("};")[0])
