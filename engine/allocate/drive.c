@@ -238,6 +238,16 @@ static bool may_remove(const struct fr_allocation_life *l)
     return l->proven || fr_sys.wall_ms() > l->ended_wall + FOLDER_MS;
 }
 
+/* There is no way to it now: the next flowrun finds it in the row, unless it was never made. */
+static void leave_folder(struct host_allocation *al)
+{
+    al->removes = false;
+    if (al->row.program[0] != '\0' || al->cluster->broken[0] == '\0')
+        return;
+    al->row.folder = "";
+    al->dirty = al->host->woken = true;
+}
+
 void alloc_act(struct host_allocation *al)
 {
     unsigned due = al->due;
@@ -268,6 +278,8 @@ void alloc_act(struct host_allocation *al)
         alloc_places_gone(al);
         al->removes = al->row.folder[0] != '\0' && may_remove(&al->a.life);
     }
+    if (al->removes && !alloc_login_up(al->cluster))
+        leave_folder(al);
     if (al->removes && al->job == NULL)
         alloc_job_start(al, FOLDER_REMOVE);
 }

@@ -3,10 +3,11 @@
 connection of SSH to an sshd on loopback. Kills of the connection, of flownode on the login node and of flowrun.
 usage: slurm_login.py BUILD FAKESLURM fake|real. Skipped without sshd; real: where there is no Slurm, or
 without root."""
+import contextlib
 import json
 import os
 import re
-import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -228,6 +229,9 @@ def wrong():
     t.same("another host key", code, 6)
     t.has("another host key is said", text, "a@prep1 failed: the login node: ")
     t.has("the file is named", text, login.folder + "/wrong")
+    with contextlib.closing(sqlite3.connect("state/state.db")) as store:
+        folder = store.execute("SELECT folder FROM allocation ORDER BY id DESC LIMIT 1").fetchone()[0]
+    t.same("no folder is left to be removed", folder, "")
     code, text = ask("nodes", "--check", "wrong.nodes.yaml")
     t.same("another host key in nodes --check", code, 6)
     t.has("where it stands", text, "wrong.nodes.yaml:2:10: login: ")
