@@ -1,8 +1,8 @@
 /*
  * A link carries bytes to and from one command, `flownode serve`, on this machine or a node. The
  * bytes are messages of engine/wire; over SSH a dialogue that installs flownode comes first
- * (ship.h). There are four kinds: a local child, libssh2 on the loop, the system's ssh as a child,
- * and the simulator's.
+ * (ship.h). There are five kinds: a local child, libssh2 on the loop, the system's ssh as a child,
+ * a command on a login node (exec/login.h), and the simulator's.
  *
  * A link is opened, comes up, carries bytes, goes down, and may be opened again. Its one owner is
  * the node's channel. Calls never block. Events come only from the loop's turn.
@@ -28,7 +28,7 @@ struct fr_link_events {       /* called by the link; arg is for the owner */
 };
 
 struct fr_link_ops {
-    const char *name; /* "local", "libssh2", "openssh"; "sim" in tests */
+    const char *name; /* "local", "libssh2", "openssh", "login"; "sim" in tests */
     enum fr_rc (*open)(void *self, const struct fr_link_events *ev, struct fr_err *err);
     size_t (*send)(void *self, const char *p, size_t n); /* how many bytes were taken; 0: not up */
     void (*close)(void *self);   /* no event follows; the command's stdin ends. May be repeated */

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -151,6 +152,27 @@ last: {on: prep1, needs: [gang], files: {note: note.txt}, run: 'cat note; seq 20
     t.check("what Slurm says of itself", re.search(r"^cluster (fake|e2e): Slurm \d\d\.\d\d", text, re.M), text)
 
 
+def shared():
+    """A connection that somebody has opened with ssh, where nobody else is let in."""
+    if shutil.which("ssh") is None:
+        return
+    before, logins = cluster.jobs(), login.logins()
+    with open(login.folder + "/config.shared", "w") as f:
+        f.write("Host *\n  ControlPath %s/shared\n" % login.folder)
+    first = subprocess.Popen(["ssh", "-F", login.folder + "/config.shared", "-M", "-N", "-i", login.folder + "/id", "-p",
+                              str(login.port), "-o", "UserKnownHostsFile=%s/known" % login.folder, "127.0.0.1"], stdin=subprocess.DEVNULL)
+    t.started.append(first)
+    t.until("ssh shares its connection", lambda: os.path.exists(login.folder + "/shared") or first.poll() is not None)
+    os.rename(login.folder + "/allowed", login.folder + "/allowed.not")
+    code, text = ask(pipeline("shared", "a: {on: prep, run: 'true'}", more=", transport: openssh",
+                              keys=login.keys.replace("/config", "/config.shared")))
+    os.rename(login.folder + "/allowed.not", login.folder + "/allowed")
+    t.same("a run through a connection of ssh", code, 0)
+    t.same("nobody logs in again", login.logins(), logins + 1)
+    first.kill()
+    over("a connection of ssh", before)
+
+
 # ---- kills ----
 
 COUNT = "for i in $(seq 1 60); do echo line $i; sleep 0.1; done"
@@ -291,6 +313,7 @@ def main():
         kills()
         away()
         if sys.argv[3] == "fake":
+            shared()
             submits()
             wrong()
         login.stop()
