@@ -74,7 +74,8 @@ enum fr_rc fr_folder_make(const char *folder, const char *flownode, struct fr_ar
         return rc;
     if (work == NULL || bin == NULL || alloc == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a path");
-    if (fr_sys.lstat(work, &st) != 0 && fr_sys.mkdir(work, 0700) != 0)
+    if (fr_sys.lstat(work, &st) != 0 && fr_sys.mkdir(work, 0700) != 0 &&
+        errno != EEXIST) /* that of another allocation was sooner */
         return fr_fail_errno(err, errno, "the folder %s (work: of the inventory)", work);
     rc = make_one(alloc, err);
     if (rc == FR_OK)

@@ -5,6 +5,7 @@
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,6 +38,29 @@ static void test_made(void)
     CHECK(stat(folder, &st) == 0 && (st.st_mode & 0777) == 0700);
     CHECK_INT(fr_folder_script(folder, "#!/bin/sh\n", &err), FR_OK);
     CHECK(stat(in_work(&arena, "alloc/" TAG "/job.sh"), &st) == 0 && (st.st_mode & 0777) == 0700);
+    fr_arena_finish(&arena);
+}
+
+static int none_there(const char *path, struct stat *st)
+{
+    if (strcmp(path, work) != 0)
+        return lstat(path, st);
+    errno = ENOENT;
+    return -1;
+}
+
+/* Two allocations make their folders at once: the other one makes WORK behind our look. */
+static void test_twice(void)
+{
+    struct fr_arena arena = {0};
+    const char *folder = in_work(&arena, "alloc/" TAG), *program = NULL;
+    int (*before)(const char *path, struct stat *st) = fr_sys.lstat;
+    struct fr_err err = {0};
+
+    fr_sys.lstat = none_there;
+    CHECK_INT(fr_folder_make(folder, "/proc/self/exe", &arena, &program, &err), FR_OK);
+    fr_sys.lstat = before;
+    CHECK_TEXT(err.msg, "");
     fr_arena_finish(&arena);
 }
 
@@ -141,6 +165,7 @@ int main(void)
     if (mkdtemp(work) == NULL)
         return 99;
     test_made();
+    test_twice();
     test_read();
     test_wrong_texts();
     test_wrong_paths();
