@@ -73,7 +73,7 @@ static enum fr_rc node_query(void *self, const struct fr_exec_attempt *v, size_t
 static enum fr_rc node_stop(void *self, struct fr_exec_attempt a, int64_t grace_ms,
                             uint32_t stop_cause, struct fr_err *err)
 {
-    struct fr_msg m = {.type = FR_MSG_STOP, .stop = {a.attempt, grace_ms, stop_cause}};
+    struct fr_msg m = {.type = FR_MSG_STOP, .stop = {a.attempt, grace_ms, stop_cause, false}};
 
     return fr_pend_add(use_of(self, a.node), &m, a.attempt, 0, err);
 }

@@ -15,6 +15,7 @@ enum {
 struct fr_closing {
     struct srv s; /* without a connection */
     bool survivors_looked, killing;
+    int64_t kill_ms; /* until then those with a notice may end by themselves; 0: none is told */
 };
 
 enum fr_rc fr_closing_begin(const struct fr_serve_args *a, struct fr_closing **out,
@@ -72,7 +73,7 @@ static bool has_survivors(const struct fr_attempt *a)
 /* The supervisor ends the attempt, and journals that. */
 static void stop(struct fr_closing *c, struct srv_live *l)
 {
-    struct fr_msg m = {.type = FR_MSG_STOP, .stop = {l->a->id, 0, FR_CAUSE_NODE_LOST}};
+    struct fr_msg m = {.type = FR_MSG_STOP, .stop = {l->a->id, 0, FR_CAUSE_NODE_LOST, false}};
 
     if (l->sweeping) {
         srv_live_sweep(&c->s, l, 0);
@@ -80,6 +81,17 @@ static void stop(struct fr_closing *c, struct srv_live *l)
     }
     srv_live_put(&c->s, l, &m);
     l->stop_by_ms = fr_sys.mono_ms() + STALLED_MS;
+}
+
+/* Only its supervisor knows whether it has asked for one. */
+static void notice(struct fr_closing *c, struct srv_live *l)
+{
+    int64_t left = c->kill_ms - fr_sys.mono_ms();
+    struct fr_msg m = {.type = FR_MSG_STOP,
+                       .stop = {l->a->id, left > 0 ? left : 0, FR_CAUSE_NODE_LOST, .notice = true}};
+
+    if (!l->sweeping)
+        srv_live_put(&c->s, l, &m);
 }
 
 static void load(struct fr_closing *c)
@@ -102,6 +114,8 @@ static void load(struct fr_closing *c)
             stop(c, l);
         } else if (c->killing) {
             stop(c, l);
+        } else if (c->kill_ms != 0) {
+            notice(c, l);
         }
     }
     c->survivors_looked = true;
@@ -142,6 +156,11 @@ enum fr_rc fr_closing_step(struct fr_closing *c, size_t *live, struct fr_err *er
     if (err != NULL)
         *err = s->err;
     return s->err.rc;
+}
+
+void fr_closing_notice(struct fr_closing *c, int64_t kill_ms)
+{
+    c->kill_ms = kill_ms;
 }
 
 void fr_closing_kill(struct fr_closing *c)

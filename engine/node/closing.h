@@ -21,6 +21,9 @@ void fr_closing_end(struct fr_closing *c); /* NULL is fine */
  * supervisor is dead are stopped. *live: attempts that may still have processes. */
 enum fr_rc fr_closing_step(struct fr_closing *c, size_t *live, struct fr_err *err);
 
+/* Attempts that asked for a notice of the end are stopped now, with the cause node_lost, and have
+ * until kill_ms (mono_ms). */
+void fr_closing_notice(struct fr_closing *c, int64_t kill_ms);
 /* From now on ends all attempts by SIGKILL, with the cause node_lost. */
 void fr_closing_kill(struct fr_closing *c);
 

@@ -252,8 +252,10 @@ static enum fr_rc close_home(struct keep *k, struct fr_err *err)
 
     *k->closing = true;
     k->kill_ms = fr_sys.mono_ms() + (wait_ms > RESERVE_MS ? wait_ms - RESERVE_MS : 0);
-    if ((rc = fr_closing_begin(&k->serve, &k->end, err)) != FR_OK ||
-        (rc = end_attempts(k, err)) != FR_OK)
+    if ((rc = fr_closing_begin(&k->serve, &k->end, err)) != FR_OK)
+        return rc;
+    fr_closing_notice(k->end, k->kill_ms);
+    if ((rc = end_attempts(k, err)) != FR_OK)
         return rc;
     end_serves(k);
     if ((rc = fr_closing_prove(k->end, fr_sys.mono_ms() + PROVE_MS, err)) != FR_OK)

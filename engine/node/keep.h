@@ -27,9 +27,9 @@
  * Slurm: a rank or world size of the keeper's step is not theirs.
  *
  * Signals. USR1 is ignored. TERM (scancel, the job's limit, a preemption): no further attempt
- * starts; if none lives, the keeper closes and ends at once. Else, kill_wait_ms later less 5 s, it
- * ends all that live with KILL, journals it as their supervisors do, closes and ends. Slurm itself
- * kills the step after KillWait.
+ * starts; if none lives, the keeper closes and ends at once. Else it stops those that asked for a
+ * notice. kill_wait_ms after TERM, less 5 s, it ends all that live with KILL, journals it as their
+ * supervisors do, closes and ends. Slurm itself kills the step after KillWait.
  *
  * Before anything else the keeper closes its input, output and errors: a process that keeps those
  * of a step lets Slurm drain the node.

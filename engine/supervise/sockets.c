@@ -117,7 +117,8 @@ static void take(struct sup *s, const struct fr_msg *m)
 
     if (m->type == FR_MSG_GO && fr_id_eq(m->go.attempt, id))
         take_go(s, &m->go);
-    else if (m->type == FR_MSG_STOP && fr_id_eq(m->stop.attempt, id))
+    else if (m->type == FR_MSG_STOP && fr_id_eq(m->stop.attempt, id) &&
+             (!m->stop.notice || s->req->notice_ms > 0))
         sup_stop(s, m->stop.stop_cause == FR_CAUSE_NODE_LOST ? FR_END_NODE_LOST : FR_END_STOPPED,
                  m->stop.stop_cause, m->stop.grace_ms);
     else if (m->type == FR_MSG_LEASED && s->req->lease_ms > 0)

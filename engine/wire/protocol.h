@@ -82,6 +82,7 @@ FR_MESSAGE(19, STOP, stop, fr_stop)
     FR_FIELD(ID, attempt)
     FR_FIELD(I64, grace_ms)
     FR_FIELD(U32, stop_cause)
+    FR_FIELD(BOOL, notice) /* a keeper's: only an attempt whose request has a notice is stopped */
 FR_END
 /* Answer: one state for each, followed by ended where the attempt has ended. */
 FR_MESSAGE(20, QUERY, query, fr_query)

@@ -178,6 +178,27 @@ def test_term_waits():
     t.check("closed", os.path.exists(keeper.file + ".closed"))
 
 
+def test_term_notice():
+    """An attempt with a notice is stopped at once, and has the time to save; others go on until they are killed."""
+    folder = k.allocation("notice")
+    keeper = k.Keeper(folder, 1, wait=86400)
+    keeper.up()
+    link = k.Say(1, ["start", "until test -e %s/later; do sleep 0.05; done" % t.folder, "notice", "start",
+                     "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done", "log", "up", "end", "read",
+                     "wait"], k.relay_words(folder, 1))
+    other = link.line("started")
+    link.line("started")
+    link.line("log")
+    keeper.term()
+    t.same("it is stopped, and ends", link.line("ended"), "node_lost 0 0")
+    link.line("read")
+    t.same("it had time to save", [link.line("up"), link.line("saved")], ["", ""])
+    t.check("the other goes on", k.carriers(other) != [])
+    with open("later", "w"):
+        pass
+    t.same("the keeper closes", (keeper.ended(), keeper.error()), (0, ""))
+
+
 def test_supervisor_killed():
     """A dead supervisor's processes are found and ended, too."""
     folder = k.allocation("orphan")
@@ -401,7 +422,7 @@ def undumpable(short):
 
 def main():
     k.begin()
-    for test in (test_up, test_twin, test_environ, test_links, test_term_live, test_term_waits,
+    for test in (test_up, test_twin, test_environ, test_links, test_term_live, test_term_waits, test_term_notice,
                  test_supervisor_killed, test_killed, test_refused, test_home, test_other_users):
         test()
     t.finish()

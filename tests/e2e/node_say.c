@@ -36,6 +36,8 @@ static void say_id(const char *what, struct fr_id id)
     printf("%s %s\n", what, text);
 }
 
+static bool notice; /* what is started asks for one */
+
 static struct fr_id start(struct client *c, const char *script, bool go_now)
 {
     struct fr_str words[3];
@@ -43,6 +45,7 @@ static struct fr_id start(struct client *c, const char *script, bool go_now)
 
     m.prepare.run = m.prepare.attempt;
     m.prepare.request.grace_ms = 60000;
+    m.prepare.request.notice_ms = notice ? 60000 : 0;
     client_send(c, &m);
     while (!c->closed) {
         got = client_next(c);
@@ -108,6 +111,8 @@ static int act(struct client *c, char **word, struct fr_id *id)
             send_one(c, FR_MSG_ACK_END, *id);
         else if (strcmp(what, "stop") == 0)
             client_stop(c, *id, 0);
+        else if (strcmp(what, "notice") == 0)
+            notice = true;
         else if (strcmp(what, "wait") == 0)
             while (!c->closed)
                 client_next(c);

@@ -330,7 +330,7 @@ static void put_attempts(void (*put)(void *arg, const char *name, struct fr_str 
         {.type = FR_MSG_GO, .go = {A, {env, 1}}},
         {.type = FR_MSG_ATTACH, .attach = {A, 0}},
         {.type = FR_MSG_QUERY, .query = {{ids, 2}}},
-        {.type = FR_MSG_STOP, .stop = {A, 1000, 2}},
+        {.type = FR_MSG_STOP, .stop = {A, 1000, 2, true}},
         {.type = FR_MSG_TOMBSTONE, .tombstone = {B}},
         {.type = FR_MSG_ACK_END, .ack_end = {A}},
         {.type = FR_MSG_LEASE, .lease = {3, RUN}},

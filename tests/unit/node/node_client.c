@@ -174,7 +174,7 @@ struct fr_msg sh_prepare(struct fr_str words[3], const char *script, bool go_now
 
 void client_stop(struct client *c, struct fr_id id, int64_t grace_ms)
 {
-    struct fr_msg m = {.type = FR_MSG_STOP, .stop = {id, grace_ms, 7}};
+    struct fr_msg m = {.type = FR_MSG_STOP, .stop = {id, grace_ms, 7, false}};
 
     client_send(c, &m);
 }

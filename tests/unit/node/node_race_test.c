@@ -425,7 +425,7 @@ static void test_late(void)
         struct fr_id id = m.prepare.attempt;
         ask.type = r->type;
         if (r->type == FR_MSG_STOP)
-            ask.stop = (struct fr_stop){id, 0, 7};
+            ask.stop = (struct fr_stop){id, 0, 7, false};
         else if (r->type == FR_MSG_TOMBSTONE)
             ask.tombstone.attempt = id;
         if (r->before == 0)

@@ -98,7 +98,7 @@ static void test_stop_behind_prepare(void)
 
     for (int i = 0; i < 2; i++) { /* for a new supervisor, and for an idle one */
         struct fr_msg m = sh_prepare(words, "sleep 1000", true), stop = {.type = FR_MSG_STOP};
-        stop.stop = (struct fr_stop){m.prepare.attempt, 0, 7};
+        stop.stop = (struct fr_stop){m.prepare.attempt, 0, 7, false};
         client_join(&c, m.prepare.run);
         CHECK(fr_msg_put(&m, &both, NULL) == FR_OK && fr_msg_put(&stop, &both, NULL) == FR_OK);
         CHECK(fr_write_full(c.to, both.p, both.n));
