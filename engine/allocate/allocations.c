@@ -355,8 +355,8 @@ static enum fr_rc look(struct host_run *h, const struct fr_allocation_spec *spec
         return use.need == FR_NEED_NOW ? take(h, spec, al, err) : FR_OK;
     if (use.need == FR_NEED_NOW)
         al->used_ms = now;
-    if (use.all_up && al->a.life.state == FR_ALLOCATION_STARTING)
-        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_ALL_UP});
+    alloc_apply(al, &(struct fr_allocation_event){.kind = use.all_up ? FR_ALLOCATION_ALL_UP
+                                                                     : FR_ALLOCATION_AWAY});
     if (use.spent)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_SPENT});
     if (use.need == FR_NEED_NONE ||

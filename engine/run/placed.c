@@ -6,11 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* It was given up with its node, and nobody knows whether it is gone. */
+static bool is_unproven(const struct fr_run *run, const struct run_attempt *at)
+{
+    struct fr_row row = fr_sched_row(run->sched, at->inst, fr_sys.mono_ms());
+
+    return fr_id_eq(row.attempt, at->id) && row.attempt_state == FR_ST_STOP_UNPROVEN;
+}
+
 bool fr_run_lives(const struct fr_run *run, uint32_t node)
 {
     for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
         if (run_node_of(run, at->inst) == node && at->sent &&
-            (!at->ended || run_log_awaited(run, at)))
+            (!at->ended || run_log_awaited(run, at)) && !is_unproven(run, at))
             return true;
     return false;
 }

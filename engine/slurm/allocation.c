@@ -64,7 +64,9 @@ void turn_pace_up(const struct turn *t)
 {
     int64_t left = t->life->end_wall - t->wall;
 
-    if (t->life->end_wall != 0 && left < PACE_UP_MS)
+    if (t->a->away)
+        turn_keep_pace(t);
+    else if (t->life->end_wall != 0 && left < PACE_UP_MS)
         turn_ask_in(t, left > 0 ? left + SOON_MS : PAST_LIMIT_MS);
     else
         turn_ask_in(t, PACE_UP_MS);
@@ -275,11 +277,22 @@ static void spent(const struct turn *t)
 
 static void all_up(const struct turn *t)
 {
-    if (t->life->state != FR_ALLOCATION_STARTING)
+    bool back = t->life->state == FR_ALLOCATION_UP && t->a->away;
+
+    if (t->life->state != FR_ALLOCATION_STARTING && !back)
         return;
     t->life->state = FR_ALLOCATION_UP;
+    t->a->away = false;
     t->a->due_ms = 0;
     turn_pace_up(t);
+}
+
+static void away(const struct turn *t)
+{
+    if (t->life->state != FR_ALLOCATION_UP || t->a->away)
+        return;
+    t->a->away = true;
+    turn_ask_now(t);
 }
 
 static void cancelled(const struct turn *t)
@@ -307,19 +320,14 @@ static void due(const struct turn *t)
 void fr_allocation_apply(struct fr_allocation *a, const struct fr_allocation_event *ev,
                          int64_t mono_ms, int64_t wall_ms, struct fr_allocation_now *out)
 {
-    static void (*const on[])(const struct turn *) = {[FR_ALLOCATION_LOADED] = loaded,
-                                                      [FR_ALLOCATION_MAY_ASK] = may_ask,
-                                                      [FR_ALLOCATION_SUBMITTED] = submitted,
-                                                      [FR_ALLOCATION_REFUSED] = refused,
-                                                      [FR_ALLOCATION_UNCLEAR] = unclear,
-                                                      [FR_ALLOCATION_ANSWERED] = turn_answered,
-                                                      [FR_ALLOCATION_ALL_UP] = all_up,
-                                                      [FR_ALLOCATION_CLAIMED] = claimed,
-                                                      [FR_ALLOCATION_CLOSED] = closed,
-                                                      [FR_ALLOCATION_UNNEEDED] = unneeded,
-                                                      [FR_ALLOCATION_SPENT] = spent,
-                                                      [FR_ALLOCATION_CANCELLED] = cancelled,
-                                                      [FR_ALLOCATION_DUE] = due};
+    static void (*const on[])(const struct turn *) = {
+        [FR_ALLOCATION_LOADED] = loaded,       [FR_ALLOCATION_MAY_ASK] = may_ask,
+        [FR_ALLOCATION_SUBMITTED] = submitted, [FR_ALLOCATION_REFUSED] = refused,
+        [FR_ALLOCATION_UNCLEAR] = unclear,     [FR_ALLOCATION_ANSWERED] = turn_answered,
+        [FR_ALLOCATION_ALL_UP] = all_up,       [FR_ALLOCATION_AWAY] = away,
+        [FR_ALLOCATION_CLAIMED] = claimed,     [FR_ALLOCATION_CLOSED] = closed,
+        [FR_ALLOCATION_UNNEEDED] = unneeded,   [FR_ALLOCATION_SPENT] = spent,
+        [FR_ALLOCATION_CANCELLED] = cancelled, [FR_ALLOCATION_DUE] = due};
     struct turn t = {a, &a->life, ev, out, mono_ms, wall_ms};
     struct fr_allocation_life before;
 

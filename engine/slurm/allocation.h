@@ -63,7 +63,8 @@ enum fr_allocation_event_kind {
     FR_ALLOCATION_REFUSED,   /* sbatch refused: text; transient: the same may be accepted later */
     FR_ALLOCATION_UNCLEAR,   /* sbatch ended without a clear answer */
     FR_ALLOCATION_ANSWERED,  /* Slurm's answer about the tag: all jobs it has of it, seen */
-    FR_ALLOCATION_ALL_UP,    /* every place has answered */
+    FR_ALLOCATION_ALL_UP,    /* every place has a link */
+    FR_ALLOCATION_AWAY,      /* a place has none: where it had one, the job may have ended */
     FR_ALLOCATION_CLAIMED,   /* the file `claim` names job */
     FR_ALLOCATION_CLOSED,    /* every keeper wrote that its last process is gone */
     FR_ALLOCATION_UNNEEDED,  /* nothing uses it any more, or it must go */
@@ -126,6 +127,7 @@ struct fr_allocation {
     int64_t keepers_by_ms;     /* STARTING: until when its places must answer */
     int64_t claimed;           /* the job in `claim`; 0: none yet */
     bool connected, closed;
+    bool away; /* UP: a place has no link; Slurm is asked as after a submit */
 };
 
 /* Applies ev. wall_ms, mono_ms: the time. Events that make no sense in a state change nothing. */

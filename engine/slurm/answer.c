@@ -45,6 +45,10 @@ static const struct word {
     {"LAUNCH_FAILED", ENDED, FR_CAUSE_START_FAILED, "job %lld could not be started"},
     {"RECONFIG_FAIL", ENDED, FR_CAUSE_START_FAILED, "job %lld could not be started"},
 };
+/* In place of COMPLETED where all keepers have closed, which they do when Slurm tells them to end:
+ * a preemption with GraceTime does, while the job still runs. */
+static const struct word told = {"COMPLETED", ENDED, FR_CAUSE_PREEMPTED,
+                                 "job %lld was told to end, as by a preemption"};
 /* COMPLETING, STAGE_OUT, and words that only a later Slurm has: no end yet, and nothing else. */
 static const struct word other = {"", ENDING, FR_CAUSE_NONE, NULL};
 
@@ -199,8 +203,11 @@ static void take_end(const struct turn *t, const struct fr_slurm_job *job, const
     bool failed = strcmp(w->word, "FAILED") == 0;
     /* a node that failed may have processes left */
     bool all_ended = t->a->cgroups && strcmp(w->word, "NODE_FAIL") != 0;
-    enum fr_cause cause = w->cause;
+    enum fr_cause cause;
 
+    if (strcmp(w->word, "COMPLETED") == 0 && t->a->closed)
+        w = &told;
+    cause = w->cause;
     if (cause == FR_CAUSE_NODE_LOST && state < FR_ALLOCATION_UP)
         cause = FR_CAUSE_START_FAILED;
     if (cause == FR_CAUSE_START_FAILED && state == FR_ALLOCATION_UP)

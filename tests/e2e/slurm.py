@@ -351,6 +351,8 @@ def ends():
     nothing_left("scancel by hand", new_jobs(before))
     controller()
     noticed(jobs())
+    preempted(jobs())
+    node_fails(jobs())
     forgotten()
 
 
@@ -377,6 +379,50 @@ b: {on: train2, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
     t.has("the second's output", ask("logs", "a@train1")[1], "goes on")
     t.has("it is told", run.text(), "its allocation reached its time limit; it goes on in another one (1 of 1)")
     nothing_left("notice:", new_jobs(before))
+
+
+def preempted(before):
+    """Others take the nodes: a task with notice: has time to save, and goes on once they are free again."""
+    path = pipeline("preempted", """
+a: {on: train, gang: true, notice: 5m, run: 'trap "echo saved; exit 0" TERM; echo up; while [ $FLOWRUN_ATTEMPT_NO = 1 ]; do sleep 0.1; done; echo goes on'}
+""")
+    chained("preempted", "time: 30m", "chain: 1")
+    s.run(["scontrol", "update", "PartitionName=all", "GraceTime=20"])
+    run = Flowrun(path)
+    t.until("both run", lambda: run.text().count(" | up") == 2)
+    urgent = s.submit("-p", "urgent", "-N3", "--exclusive", "--wrap", "sleep 1000", "-o", "/dev/null")
+    t.until("they have time to save", lambda: run.text().count(" | saved") == 2)
+    t.until("another job is asked for", lambda: [a["no"] for a in status()["allocations"]] == [1, 2])
+    t.has("it is told", run.text(), "its allocation was preempted; it goes on in another one (1 of 1)")
+    s.run(["scancel", str(urgent)])
+    t.same("a preemption", run.ended(), 0)
+    got = status()
+    t.same("attempts", [(x["state"], x["attempts"]) for x in got["tasks"]], [("succeeded", 2)] * 2)
+    t.same("the jobs", [a["cause"] for a in got["allocations"]], ["preempted", "stopped"])
+    nothing_left("a preemption", [job for job in new_jobs(before) if job != urgent])
+
+
+def chained(name, old, new):
+    with open(name + ".nodes.yaml") as f:
+        text = f.read().replace(old, old + ", " + new, 1)
+    with open(name + ".nodes.yaml", "w") as f:
+        f.write(text)
+
+
+def node_fails(before):
+    """A node is drained: what runs there goes on. It fails, and its job with it, whose keepers cannot close then."""
+    run, before, job = begin_waiting("fails", "{times: 1, delay: 0s}")
+    hosts = s.hosts(job)
+    s.run(["scontrol", "update", "nodename=" + hosts[1], "state=drain", "reason=test"])
+    t.same("drained, tasks go on", [x["state"] for x in status()["tasks"]], ["running"] * 2)
+    s.run(["scontrol", "update", "nodename=" + hosts[1], "state=down", "reason=test"])
+    t.same("a failed node", run.ended(), 1)
+    t.same("whether its tasks are gone is not known, so nothing starts in their place",
+           [(x["state"], x["cause"], x["attempts"]) for x in status()["tasks"]], [("stop_unproven", "node_lost", 1)] * 2)
+    t.same("nor is another job asked for", [a["cause"] for a in status()["allocations"]], ["node_lost"])
+    go(1)
+    s.run(["scontrol", "update", "nodename=" + hosts[1], "state=resume"])
+    nothing_left("a failed node", new_jobs(before))
 
 
 def controller():
@@ -418,7 +464,8 @@ def main():
     os.makedirs("cluster")
     os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
     os.mkdir("home")
-    s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, KillWait=15)
+    s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, KillWait=15, PreemptType="preempt/partition_prio", PreemptMode="CANCEL",
+                        more=["PartitionName=urgent Nodes=ALL PriorityTier=9 PreemptMode=OFF State=UP"])
     if t.check("Slurm is up", s.start(), s.report()):
         {"runs": runs, "kills": kills, "ends": ends}[sys.argv[2]]()
     s.stop()

@@ -6,9 +6,10 @@ processes of this host. Needs root and the programs (`why_not`). Several may run
         code, text = s.run(["sbatch", …])
     s.stop()
 
-Settings are lines of slurm.conf; None leaves one out. Commands get SLURM_CONF by s.env. With
-database=True there is accounting: slurmdbd over a MariaDB of its own in the folder, without a
-network (`why_no_database`). gpus: so many of each node, which are files. Nothing here sleeps to synchronise: until() polls for a state with a bound.
+Settings are lines of slurm.conf; None leaves one out; more: further lines. Commands get SLURM_CONF by
+s.env. With database=True there is accounting: slurmdbd over a MariaDB of its own in the folder, without a
+network (`why_no_database`). gpus: so many of each node, which are files. Nothing here sleeps to
+synchronise: until() polls for a state with a bound.
 """
 import atexit
 import os
@@ -53,7 +54,7 @@ def until(state, seconds=120):
 
 
 class Slurm:
-    def __init__(self, folder, nodes=2, cgroups=False, database=False, gpus=0, **settings):
+    def __init__(self, folder, nodes=2, cgroups=False, more=(), database=False, gpus=0, **settings):
         self.folder, self.count, self.database, self.accounting = folder, nodes, database, None
         self.daemons, self.slurmd, self.controller = [], {}, None
         self.env = {"SLURM_CONF": folder + "/slurm.conf"}
@@ -91,6 +92,7 @@ class Slurm:
         lines.append("NodeName=%s[1-%d] NodeHostname=%s NodeAddr=127.0.0.1 Port=%d-%d CPUs=4 %sState=UNKNOWN"
                      % (prefix, nodes, host, port + 1, port + nodes, "Gres=gpu:%d " % gpus if gpus else ""))
         lines.append("PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO")
+        lines += more
         with open(p + "/slurm.conf", "w") as f:
             f.write("\n".join(lines) + "\n")
         with open(p + "/key", "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:

@@ -118,6 +118,8 @@ static const struct row {
      "over twin 8"},
     {"all places answered", NULL, FR_ALLOCATION_ALL_UP, 0, NULL, NULL,
      "wanted | submitting | looking | queued | up | up | releasing | over"},
+    {"a place has no link", NULL, FR_ALLOCATION_AWAY, 0, NULL, NULL,
+     "wanted | submitting | looking | queued | starting | up ask | releasing | over"},
     {"its claim", NULL, FR_ALLOCATION_CLAIMED, 7, NULL, NULL,
      "wanted | submitting | queued ask | queued | starting | up | releasing | over"},
     {"the claim of another", NULL, FR_ALLOCATION_CLAIMED, 8, NULL, NULL,

@@ -269,9 +269,16 @@ static void test_pace(void)
     check_row("at its limit, and after it");
     b.ms = 56 * MINUTE;
     CHECK_TEXT(pauses(&b, "7 RUNNING None", 3), "241 30 30");
-    check_row("a lost link asks in between");
+    check_row("a lost link: at once, and then until it is back");
     b = bed_in(FR_ALLOCATION_UP);
     pass(&b, 100 * SECOND);
+    CHECK_TEXT(pauses(&b, "7 RUNNING None", 1), "300");
+    tell(&b, FR_ALLOCATION_AWAY);
+    CHECK_TEXT(seen(&b), "up ask");
+    tell(&b, FR_ALLOCATION_AWAY);
+    CHECK_TEXT(seen(&b), "up");
+    CHECK_TEXT(pauses(&b, "7 RUNNING None", 20), "5 5 5 5 5 5 5 5 5 5 5 5 7 11 16 25 37 56 60 60");
+    tell(&b, FR_ALLOCATION_ALL_UP);
     CHECK_TEXT(pauses(&b, "7 RUNNING None", 1), "300");
 }
 
@@ -347,6 +354,13 @@ static void test_forgotten(void)
         CHECK_TEXT(seen(&b), ways[i].want);
         CHECK_TEXT(b.a.life.note, ways[i].note);
     }
+
+    struct bed b = bed_in(FR_ALLOCATION_UP);
+    check_row("all keepers closed although nobody cancelled the job");
+    tell(&b, FR_ALLOCATION_CLOSED);
+    answer(&b, "7 COMPLETED None", NULL);
+    CHECK_INT(b.a.life.cause, FR_CAUSE_PREEMPTED);
+    CHECK_TEXT(b.a.life.note, "job 7 was told to end, as by a preemption");
 }
 
 static void test_keepers(void)
