@@ -202,8 +202,8 @@ void reset_some(struct fr_sched *s)
     }
 }
 
-/* Also a task of which an interrupted retry has reset a part. */
-/* Whether a retry has something to do there: what failed, or what another file added. */
+/* Whether a retry has something to do there: what failed, what another file added, or what an
+ * interrupted retry has left. */
 static bool task_bad(const struct fr_sched *s, uint32_t t)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
@@ -213,8 +213,7 @@ static bool task_bad(const struct fr_sched *s, uint32_t t)
     if (task->spec->best_effort)
         return false;
     for (uint32_t k = 0; k < task->count; k++)
-        if (ended_badly(s->insts[task->first + k].row.state) ||
-            s->insts[task->first + k].row.state == FR_ST_WAITING)
+        if (ended_badly(s->insts[task->first + k].row.state))
             return true;
     return false;
 }
