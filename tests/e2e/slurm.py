@@ -139,6 +139,42 @@ last: {on: prep1, needs: [gang], env: {WHERE: "${{ node.name }} by ${{ node.exec
     idle(jobs())
     refused(jobs())
     left(jobs())
+    secret(jobs())
+
+
+def holders(value):
+    """Names of the programs whose arguments or environment have it."""
+    names = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open("/proc/%s/environ" % pid, "rb") as f, open("/proc/%s/cmdline" % pid, "rb") as g:
+                if value.encode() in f.read() + g.read():
+                    with open("/proc/%s/comm" % pid) as h:
+                        names.add(h.read().strip())
+    return names
+
+
+def secret(before):
+    """A secret reaches its task, and nothing that Slurm keeps, shows or starts."""
+    value = os.urandom(16).hex()
+    with open("token", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+        f.write(value)
+    run = Flowrun(pipeline("secret", """
+a: {on: train1, env: {TOKEN: '${{ secrets.token }}'}, run: 'test ${#TOKEN} = 32 && echo has it; until [ -e %s/told ]; do sleep 0.1; done'}
+""" % t.folder, more="secrets: {token: {file: token}}\n"))
+    t.until("the task has it", lambda: "| has it" in run.text())
+    allocation = status()["allocations"][0]
+    shown = s.run(["scontrol", "show", "job", "-dd", str(allocation["job"])])[1] + \
+        s.run(["scontrol", "write", "batch_script", str(allocation["job"]), "-"])[1]
+    t.check("Slurm shows the job and its script, and no secret", "flowrun:" in shown and "srun" in shown and value not in shown, shown)
+    names = holders(value)
+    t.check("the task has it, and no other program", "sh" in names and names <= {"sh", "sleep"}, names)
+    folders = [t.folder + "/cluster", t.folder + "/work", t.folder + "/state", "/tmp/flowrun-%d" % os.getuid()]
+    for text, there in (("has it", True), (value, False)):
+        t.same("files with a text of the task: %s" % there, s.run(["grep", "-rlF", "--devices=skip", text, *folders])[1] != "", there)
+    open("told", "w").close()
+    t.same("a run with a secret", run.ended(), 0)
+    nothing_left("a run with a secret", new_jobs(before))
 
 
 def without_slurm():
