@@ -207,6 +207,7 @@ static void attach(struct host_run *h, struct host_allocation *al,
 {
     al->h = h;
     al->spec = spec;
+    al->a.queue_for_ms = spec->queue_for_ms;
     al->leaves = false;
     al->used_ms = fr_sys.mono_ms();
     if (al->places != NULL)

@@ -74,7 +74,8 @@ void alloc_places_known(struct host_allocation *al)
 void alloc_places_gone(struct host_allocation *al)
 {
     const struct fr_allocation_life *l = &al->a.life;
-    bool failed = l->cause == FR_CAUSE_SUBMIT_FAILED || l->cause == FR_CAUSE_START_FAILED;
+    bool late = l->cause == FR_CAUSE_QUEUE_TIME;
+    bool failed = l->cause == FR_CAUSE_SUBMIT_FAILED || l->cause == FR_CAUSE_START_FAILED || late;
     bool give_up;
 
     al->look_ms = l->proven ? INT64_MAX : 0; /* keepers may still write that nothing is left */
@@ -84,10 +85,12 @@ void alloc_places_gone(struct host_allocation *al)
         return;
     al->pauses = true;
     al->failed = failed ? al->failed + 1 : 0;
-    give_up = l->cause == FR_CAUSE_SUBMIT_FAILED || al->failed >= FAILED_MOST;
+    give_up = l->cause == FR_CAUSE_SUBMIT_FAILED || l->cause == FR_CAUSE_QUEUE_TIME ||
+              al->failed >= FAILED_MOST;
     al->used_ms = fr_sys.mono_ms() + (failed ? (int64_t)AGAIN_MS << al->failed : 0);
     for (int k = 0; give_up && failed && k < al->spec->nodes; k++)
-        fr_run_unplaced(al->h->run, node_of(al, k), l->note);
+        fr_run_unplaced(al->h->run, node_of(al, k), late ? l->cause : FR_CAUSE_START_FAILED,
+                        l->note);
     alloc_displace(al);
 }
 

@@ -79,13 +79,14 @@ void fr_run_displaced(struct fr_run *run, uint32_t node, enum fr_cause cause, bo
     run_wake(run);
 }
 
-void fr_run_unplaced(struct fr_run *run, uint32_t node, const char *why)
+void fr_run_unplaced(struct fr_run *run, uint32_t node, enum fr_cause cause, const char *why)
 {
     struct run_node *n = &run->nodes[node];
 
     n->refused = true;
     run_say(n->reason, why, strlen(why));
-    run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_NODE_REFUSED, .node = node});
+    run_queue_or_die(run,
+                     &(struct fr_event){.kind = FR_EV_NODE_REFUSED, .node = node, .cause = cause});
     run_wake(run);
 }
 

@@ -18,8 +18,8 @@ enum fr_rc fr_run_placed(struct fr_run *run, uint32_t node, const char *address,
                          int64_t deadline_wall, struct fr_err *err);
 /* It is gone: attempts that lived there end by cause. proven: none of their processes is left. */
 void fr_run_displaced(struct fr_run *run, uint32_t node, enum fr_cause cause, bool proven);
-/* There will be none: what is ready to start there fails as start_failed, with that reason. */
-void fr_run_unplaced(struct fr_run *run, uint32_t node, const char *why);
+/* There will be none: what is ready to start there fails with that cause and reason. */
+void fr_run_unplaced(struct fr_run *run, uint32_t node, enum fr_cause cause, const char *why);
 void fr_run_node_say(struct fr_run *run, uint32_t node, const char *text); /* a FR_NOTE_NODE */
 
 #endif

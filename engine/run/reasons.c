@@ -56,6 +56,7 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
         fr_show_duration(task->timeout_ms, text);
         return fr_arena_fmt(&run->arena, "no end within its timeout of %s", text);
     case FR_CAUSE_START_FAILED:
+    case FR_CAUSE_QUEUE_TIME:
         reason = run->nodes[run_node_of(run, row->inst)].reason;
         if (reason[0] != '\0')
             return fr_arena_dup(&run->arena, reason);

@@ -77,6 +77,7 @@ struct node {
     uint32_t gang_wait;   /* first gang that waits for its link */
     uint32_t booked;      /* of its ready instances */
     bool touched;         /* in s->touched */
+    enum fr_cause why;    /* REFUSED: what is to start there fails with it */
     bool fails;           /* REFUSED: some that were ready there have not failed yet */
     int64_t look_ms;      /* when what waits for its link is looked at; -1: no timer is set */
     int64_t away_ms;      /* ASKED, DOWN: since when it is not connected */

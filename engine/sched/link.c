@@ -172,7 +172,7 @@ static bool fail_on(struct fr_sched *s, uint32_t n)
         if (s->insts[e.id].stamp != e.stamp)
             continue;
         s->slice--;
-        fail_unstarted(s, e.id, FR_CAUSE_START_FAILED);
+        fail_unstarted(s, e.id, node->why);
     }
     return true;
 }
@@ -186,11 +186,12 @@ void fail_refused(struct fr_sched *s)
         }
 }
 
-static void node_refused(struct fr_sched *s, uint32_t n)
+static void node_refused(struct fr_sched *s, uint32_t n, enum fr_cause cause)
 {
     struct node *node = &s->nodes[n];
 
     node->link = LINK_REFUSED;
+    node->why = cause != FR_CAUSE_NONE ? cause : FR_CAUSE_START_FAILED;
     s->n_refused += !node->fails;
     node->fails = true;
     node_gone(s, n);
@@ -214,7 +215,7 @@ void node_event(struct fr_sched *s, const struct fr_event *ev)
     else if (ev->kind == FR_EV_NODE_DOWN)
         node_down(s, ev->node, ev->since_ms);
     else if (ev->kind == FR_EV_NODE_REFUSED)
-        node_refused(s, ev->node);
+        node_refused(s, ev->node, ev->cause);
     else
         abandon(s, ev->node, ev);
 }

@@ -83,7 +83,7 @@ void enqueue(struct fr_sched *s, uint32_t inst)
         return;
     }
     if (s->nodes[node].link == LINK_REFUSED) {
-        fail_unstarted(s, inst, FR_CAUSE_START_FAILED);
+        fail_unstarted(s, inst, s->nodes[node].why);
         return;
     }
     s->broken |= !fr_heap_push(&s->nodes[node].ready, e);
@@ -155,7 +155,7 @@ static void reserve(struct fr_sched *s, uint32_t task)
     uint32_t missing = node_missing(s, task);
 
     if (missing != NONE && s->nodes[missing].link == LINK_REFUSED) {
-        fail_unstarted(s, gang->first, FR_CAUSE_START_FAILED);
+        fail_unstarted(s, gang->first, s->nodes[missing].why);
         return;
     }
     if (missing != NONE) {
@@ -395,7 +395,7 @@ void node_gone(struct fr_sched *s, uint32_t node)
         return;
     drop_reservation(s);
     if (s->nodes[node].link == LINK_REFUSED)
-        fail_unstarted(s, s->plan->tasks[task].first, FR_CAUSE_START_FAILED);
+        fail_unstarted(s, s->plan->tasks[task].first, s->nodes[node].why);
     else
         wait_for_link(s, task, node);
 }

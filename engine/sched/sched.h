@@ -123,8 +123,8 @@ enum fr_event_kind {
      * first try has ended or should have, then fails as unreachable, which may be retried. */
     FR_EV_NODE_UP,   /* connected, hello done: live attempts there are queried */
     FR_EV_NODE_DOWN, /* unreachable; since_ms: of its last reply, lost_after counts from there */
-    /* cannot be used (host key, login, no flownode): what is to start there fails with
-     * start_failed, without retry, until a NODE_UP; live attempts are left alone */
+    /* cannot be used (host key, login, no flownode): what is to start there fails with cause (NONE:
+     * start_failed), without retry, until a NODE_UP; live attempts are left alone */
     FR_EV_NODE_REFUSED,
     FR_EV_ABANDON, /* it is given up: its live attempts end by cause. proven: they are gone, as the
                     * user says, or as what gave the node to the run has shown */

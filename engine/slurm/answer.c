@@ -147,6 +147,23 @@ static void unseen(const struct turn *t)
     }
 }
 
+/* Slurm says that it waits: longer than it may? */
+static void wait_on(const struct turn *t, const struct fr_slurm_job *job)
+{
+    int64_t left = t->a->queue_for_ms - (t->wall - t->life->submitted_wall);
+
+    turn_keep_pace(t);
+    if (t->a->queue_for_ms == 0 || t->life->state != FR_ALLOCATION_QUEUED)
+        return;
+    if (left <= 0) {
+        turn_note(t, (struct fr_str){0}, "job %lld did not begin within queue_for (%s)",
+                  (long long)job->job, job->reason);
+        turn_release(t, FR_CAUSE_QUEUE_TIME);
+    } else if (t->mono + left < t->a->ask_ms) {
+        turn_ask_in(t, left);
+    }
+}
+
 static void take_waiting(const struct turn *t, const struct fr_slurm_job *job)
 {
     t->life->estimate_wall = job->start_wall;
@@ -154,7 +171,7 @@ static void take_waiting(const struct turn *t, const struct fr_slurm_job *job)
         turn_note(t, (struct fr_str){0}, "job %lld was requeued", (long long)job->job);
         turn_release(t, FR_CAUSE_PREEMPTED);
     } else {
-        turn_keep_pace(t);
+        wait_on(t, job);
     }
 }
 

@@ -327,6 +327,9 @@ static const struct field allocation_fields[] = {
     {"idle", SHAPE_DURATION, OF_ALLOCATION(idle_ms), .preset = "2m",
      .help = "It is given back when no task has used it for so long, or none may use it any "
              "more."},
+    {"queue_for", SHAPE_LIMIT, OF_ALLOCATION(queue_for_ms), .preset = "never",
+     .help = "It is given up when Slurm has not begun it so long after it was submitted; its tasks "
+             "fail with queue_time."},
     {"chain", SHAPE_INT, OF_ALLOCATION(chain), .max = 1000, .preset = "0",
      .help = "How often what its time limit or a preemption ended goes on in a further one, "
              "without a try of retry:."},

@@ -75,7 +75,7 @@ static const struct {
     {SLURM, " pools pool jobs nodes ", "allocations: {NAME: {nodes: 4, time: 12h}}"},
     {SLURM, " workdir folder dir scratch ", "work: FOLDER"},
     {SLURM, " partition qos reservation constraint time gpus cpus memory exclusive options idle "
-     "chain ",
+     "queue_for chain ",
      "it in each of allocations:"},
     {ALLOCATION, " walltime timelimit time_limit limit ", "time: 12h"},
     {ALLOCATION, " queue queues partitions ", "partition: NAME"},

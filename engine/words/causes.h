@@ -49,7 +49,9 @@ enum fr_cause_phase {
       "its allocation was cancelled by somebody else")                                             \
     X(SUBMIT_FAILED, "submit_failed", 0, UNSTARTED, false, false,                                  \
       "of an allocation that Slurm refuses; its tasks have start_failed",                          \
-      "Slurm refuses its allocation")
+      "Slurm refuses its allocation")                                                              \
+    X(QUEUE_TIME, "queue_time", 0, UNSTARTED, false, false,                                        \
+      "its allocation did not begin within queue_for:", "its allocation did not begin in time")
 
 #define FR_CAUSE_ID(name, ...) FR_CAUSE_##name,
 enum fr_cause { FR_CAUSE_NONE, FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };

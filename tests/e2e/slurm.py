@@ -138,6 +138,7 @@ last: {on: prep1, needs: [gang], env: {WHERE: "${{ node.name }} by ${{ node.exec
     without_slurm()
     idle(jobs())
     refused(jobs())
+    queued(jobs())
     left(jobs())
     secret(jobs())
 
@@ -200,6 +201,25 @@ c: {on: train2, needs: [b], run: 'true'}
     t.same("another allocation of the name", [(a["name"], a["no"]) for a in status()["allocations"]],
            [("train", 1), ("prep", 1), ("train", 2)])
     nothing_left("a pause", new_jobs(before))
+
+
+def queued(before):
+    """Others have all nodes for longer than queue_for: the job is given up, and so is what waits for it."""
+    others = s.submit("-N3", "--exclusive", "--wrap", "sleep 1000", "-o", "/dev/null")
+    t.until("others run", lambda: s.state(others) == "RUNNING")
+    path = pipeline("queued", "a: {on: train, gang: true, retry: {times: 3, delay: 0s}, run: 'true'}")
+    chained("queued", "time: 30m", "queue_for: 3s")
+    code, text = ask(path)
+    got = status()
+    t.same("a wait that is too long", (code, [(x["state"], x["cause"], x["attempts"]) for x in got["tasks"]]),
+           (1, [("failed", "queue_time", 0)] * 2))
+    job = got["allocations"][0]["job"]
+    t.has("its reason", text, "a@train1: job %d did not begin within queue_for (" % job)
+    t.same("one job", [(a["state"], a["cause"]) for a in got["allocations"]], [("over", "queue_time")])
+    s.run(["scancel", str(others)])
+    nothing_left("a wait that is too long", [i for i in new_jobs(before) if i != others])
+    t.same("a retry by hand asks anew", ask("retry")[0], 0)
+    nothing_left("a retry by hand", [i for i in new_jobs(before) if i != others])
 
 
 def refused(before):

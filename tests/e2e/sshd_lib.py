@@ -5,6 +5,7 @@
     d.start(); d.cut(); d.stop()
     d.keys                                      # the keys of an inventory's node
 """
+import atexit
 import getpass
 import os
 import shutil
@@ -61,6 +62,7 @@ class Sshd:
         self.process = subprocess.Popen([self.sshd, "-D", "-e", "-f", self.folder + "/sshd_config"],
                                         stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         log.close()
+        atexit.register(self.stop)
         t.until("sshd listens", lambda: "listening on" in self.log() or self.process.poll() is not None)
 
     def log(self):

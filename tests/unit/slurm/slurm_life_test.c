@@ -451,6 +451,28 @@ static void test_notes(void)
     }
 }
 
+static void test_queue_for(void)
+{
+    struct bed b = bed_in(FR_ALLOCATION_QUEUED);
+
+    check_row("it waits for as long as it may, and not longer");
+    b.a.queue_for_ms = 12 * SECOND;
+    CHECK_TEXT(pauses(&b, "7 PENDING Priority", 3), "5 5 2");
+    pass(&b, 2 * SECOND);
+    answer(&b, "7 PENDING Priority", NULL);
+    CHECK_TEXT(seen(&b), "releasing cancel, queue_time");
+    CHECK_TEXT(b.a.life.note, "job 7 did not begin within queue_for (Priority)");
+    answer(&b, "7 CANCELLED None", NULL);
+    CHECK_INT(b.a.life.state, FR_ALLOCATION_OVER);
+    CHECK_INT(b.a.life.cause, FR_CAUSE_QUEUE_TIME);
+    check_row("a job that runs is not given up");
+    b = bed_in(FR_ALLOCATION_QUEUED);
+    b.a.queue_for_ms = 1;
+    pass(&b, MINUTE);
+    answer(&b, "7 RUNNING None", NULL);
+    CHECK_INT(b.a.life.state, FR_ALLOCATION_STARTING);
+}
+
 static void test_waiting(void)
 {
     struct bed b = bed_in(FR_ALLOCATION_QUEUED);
@@ -482,6 +504,7 @@ int main(void)
     test_keepers();
     test_proof();
     test_notes();
+    test_queue_for();
     test_waiting();
     return check_done();
 }

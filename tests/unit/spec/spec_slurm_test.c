@@ -9,7 +9,7 @@
 #define X1000 X250 X250 X250 X250
 #define KEYS                                                                                       \
     "expected nodes, time, partition, account, qos, reservation, constraint, gpus, cpus, memory, " \
-    "exclusive, idle, chain, options, slots, labels, become, keep or env"
+    "exclusive, idle, queue_for, chain, options, slots, labels, become, keep or env"
 #define OPTIONS                                                                                    \
     "expected --licenses, --switches, --gpu-bind, --gpu-freq, --mem-bind, --tmp, --nice, "         \
     "--mail-type, --mail-user, --prefer, --core-spec, --thread-spec, --network, --wckey, --hint, " \
@@ -72,6 +72,9 @@ static const struct row {
      "'-'"},
     {"a chain that is none", "time: 1h, chain: 1001",
      "p.yaml:1:62: chain is '1001'; expected a whole number from 0 to 1000"},
+    {"a wait that is none", "time: 1h, queue_for: soon",
+     "p.yaml:1:66: queue_for is 'soon'; expected never or a duration like 10s, "
+     "above zero"},
     {"gpus below zero", "time: 1h, gpus: -1",
      "p.yaml:1:61: gpus is '-1'; expected a whole number from 0 to 1024, or TYPE:N like a100:8"},
     {"too many gpus", "time: 1h, gpus: 1025",
@@ -113,11 +116,10 @@ static const struct row {
      "p.yaml:1:67: an allocation has no key 'user'; " KEYS "\n"
      "p.yaml:1:76: an allocation has no key 'work'; " KEYS "\n"
      "p.yaml:1:86: an allocation has no key 'connect'; " KEYS},
-    {"keys that are not there yet", "time: 1h, copies: 3, warn: 3m, queue_for: 1h, container: {}",
+    {"keys that are not there yet", "time: 1h, copies: 3, warn: 3m, container: {}",
      "p.yaml:1:55: an allocation has no key 'copies'; " KEYS "\n"
      "p.yaml:1:66: an allocation has no key 'warn'; " KEYS "\n"
-     "p.yaml:1:76: an allocation has no key 'queue_for'; " KEYS "\n"
-     "p.yaml:1:91: an allocation has no key 'container'; " KEYS},
+     "p.yaml:1:76: an allocation has no key 'container'; " KEYS},
     {"keys of others", "time: 1h, walltime: 2h, mem: 1G, gres: 'gpu:1', queue: q, exclude: n1",
      "p.yaml:1:55: an allocation has no key 'walltime'; expected time: 12h\n"
      "p.yaml:1:69: an allocation has no key 'mem'; expected memory: 64GiB\n"
