@@ -35,31 +35,8 @@ def pipeline(name, tasks, idle="2m", more=""):
     return name + ".yaml"
 
 
-class Flowrun:
-    """One in the background."""
-
-    def __init__(self, *words, **env):
-        self.out = "out.%d" % len(t.started)
-        with open(self.out, "w") as f:
-            self.process = subprocess.Popen([flowrun, *words], stdout=f, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                            env={**os.environ, **s.env, **env})
-        t.started.append(self)
-
-    def text(self):
-        with open(self.out, errors="replace") as f:
-            return f.read()
-
-    def wait(self):
-        return self.process.wait()
-
-    def ended(self):
-        """Its exit status, once it has one."""
-        got = t.until("%s ends" % self.process.args[1], lambda: (self.process.poll(),) if self.process.poll() is not None else None)
-        return got[0] if got else None
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+def begin(*words, **env):
+    return slurm_lib.Flowrun([flowrun, *words], **s.env, **env)
 
 
 def ask(*words):
@@ -160,7 +137,7 @@ def secret(before):
     value = os.urandom(16).hex()
     with open("token", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
         f.write(value)
-    run = Flowrun(pipeline("secret", """
+    run = begin(pipeline("secret", """
 a: {on: train1, env: {TOKEN: '${{ secrets.token }}'}, run: 'test ${#TOKEN} = 32 && echo has it; until [ -e %s/told ]; do sleep 0.1; done'}
 """ % t.folder, more="secrets: {token: {file: token}}\n"))
     t.until("the task has it", lambda: "| has it" in run.text())
@@ -194,7 +171,7 @@ a: {on: train1, run: 'true'}
 b: {on: prep1, needs: [a], run: 'until [ -e %s/go ]; do sleep 0.1; done'}
 c: {on: train2, needs: [b], run: 'true'}
 """ % t.folder, idle="1s")
-    run = Flowrun(path)
+    run = begin(path)
     t.until("the first is given back", lambda: any(a["state"] == "over" for a in status().get("allocations", [])))
     open("go", "w").close()
     t.same("a pause", run.ended(), 0)
@@ -251,7 +228,7 @@ def refused(before):
 def left(before):
     """Cancelled while it waits in the queue: the job goes, too."""
     s.run(["scontrol", "update", "PartitionName=all", "State=DOWN"])
-    run = Flowrun(pipeline("queued", "a: {on: train, run: 'true'}"))
+    run = begin(pipeline("queued", "a: {on: train, run: 'true'}"))
     t.until("it waits", lambda: "waits for Slurm job" in run.text())
     t.until("why is said", lambda: "PartitionDown" in run.text() or "PartitionDown" in ask("status")[1])
     run.process.send_signal(signal.SIGINT)
@@ -299,11 +276,11 @@ def kills():
     path = pipeline("kills", "a: {on: prep, run: 'true'}")
     homes = [at_work("home.%d" % ms) for ms in range(20)]
     for ms, env in enumerate(homes):
-        run = Flowrun(path, **env)
+        run = begin(path, **env)
         t.until("Slurm is asked", lambda: [a for a in allocations(env) if a["state"] != "wanted"])
         subprocess.run(["sleep", "%.3f" % (ms / 1000)], check=True)
         run.kill()
-    again = [Flowrun("resume", **env) for env in homes]
+    again = [begin("resume", **env) for env in homes]
     for ms, (run, env) in enumerate(zip(again, homes)):
         what = "killed %d ms behind the row" % ms
         t.same(what + ": ends well", run.ended(), 0)
@@ -330,7 +307,7 @@ def limited(before):
         text = f.read().replace("rpc: 60", "rpc: 60\n  path: %s/limit" % t.folder)
     with open("limited.nodes.yaml", "w") as f:
         f.write(text)
-    run = Flowrun("limited.yaml")
+    run = begin("limited.yaml")
     rows = "SELECT note, job FROM allocation ORDER BY id DESC LIMIT 1"
 
     def row():
@@ -349,7 +326,7 @@ def limited(before):
 
 def killed_up():
     before = jobs()
-    run = Flowrun(pipeline("up", "a: {on: train1, run: '%s'}\nb: {on: train2, run: '%s'}" % (COUNT, COUNT)))
+    run = begin(pipeline("up", "a: {on: train1, run: '%s'}\nb: {on: train2, run: '%s'}" % (COUNT, COUNT)))
     t.until("both write", lambda: "a@train1 | line 3" in run.text() and "b@train2 | line 3" in run.text())
     for pid in links(before):
         os.kill(pid, signal.SIGKILL)
@@ -389,7 +366,7 @@ def begin_waiting(name, retry="{times: 0}"):
         if os.path.exists("go.%d" % n):
             os.remove("go.%d" % n)
     before = jobs()
-    run = Flowrun(pipeline(name, "a: {on: train, retry: %s, run: '%s'}" % (retry, WAIT % t.folder)))
+    run = begin(pipeline(name, "a: {on: train, retry: %s, run: '%s'}" % (retry, WAIT % t.folder)))
     t.until("both run", lambda: [x["state"] for x in status().get("tasks", [])] == ["running"] * 2)
     return run, before, status()["allocations"][0]["job"]
 
@@ -422,7 +399,7 @@ b: {on: train2, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
         text = f.read().replace("cpus: 1, time: 30m", "cpus: 1, time: 2m, chain: 1", 1)
     with open("noticed.nodes.yaml", "w") as f:
         f.write(text)
-    run = Flowrun(path)
+    run = begin(path)
     t.until("it is told", lambda: "a@train1 | saved" in run.text())
     got = status()
     t.same("its end waits while another task runs there", [x["state"] for x in got["tasks"]], ["running"] * 2)
@@ -444,7 +421,7 @@ a: {on: train, gang: true, notice: 5m, run: 'trap "echo saved; exit 0" TERM; ech
 """)
     chained("preempted", "time: 30m", "chain: 1")
     s.run(["scontrol", "update", "PartitionName=all", "GraceTime=20"])
-    run = Flowrun(path)
+    run = begin(path)
     t.until("both run", lambda: run.text().count(" | up") == 2)
     urgent = s.submit("-p", "urgent", "-N3", "--exclusive", "--wrap", "sleep 1000", "-o", "/dev/null")
     t.until("they have time to save", lambda: run.text().count(" | saved") == 2)

@@ -53,6 +53,34 @@ def until(state, seconds=120):
     return value
 
 
+class Flowrun:
+    """One in the background. words: the program and its arguments."""
+
+    def __init__(self, words, **env):
+        self.out = "out.%d" % len(trainer_lib.started)
+        with open(self.out, "w") as f:
+            self.process = subprocess.Popen(words, stdout=f, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                            env={**os.environ, **env})
+        trainer_lib.started.append(self)
+
+    def text(self):
+        with open(self.out, errors="replace") as f:
+            return f.read()
+
+    def wait(self):
+        return self.process.wait()
+
+    def ended(self):
+        """Its exit status, once it has one."""
+        got = trainer_lib.until("%s ends" % self.process.args[1],
+                                lambda: (self.process.poll(),) if self.process.poll() is not None else None)
+        return got[0] if got else None
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Slurm:
     def __init__(self, folder, nodes=2, cgroups=False, more=(), database=False, gpus=0, **settings):
         self.folder, self.count, self.database, self.accounting = folder, nodes, database, None

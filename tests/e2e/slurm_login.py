@@ -70,29 +70,8 @@ class Real(slurm_lib.Slurm):
         return {int(a): b for a, b in (line.split() for line in lines if line.strip())}
 
 
-class Flowrun:
-    """One in the background."""
-
-    def __init__(self, *words):
-        self.out = "out.%d" % len(t.started)
-        with open(self.out, "w") as f:
-            self.process = subprocess.Popen([flowrun, *words], stdout=f, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        t.started.append(self)
-
-    def text(self):
-        with open(self.out, errors="replace") as f:
-            return f.read()
-
-    def wait(self):
-        return self.process.wait()
-
-    def ended(self):
-        got = t.until("%s ends" % self.process.args[1], lambda: (self.process.poll(),) if self.process.poll() is not None else None)
-        return got[0] if got else None
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+def begin(*words):
+    return slurm_lib.Flowrun([flowrun, *words])
 
 
 def ask(*words):
@@ -185,7 +164,7 @@ def lines_of(what):
 
 
 def at_work():
-    run = Flowrun(pipeline("up", "a: {on: train1, run: '%s'}\nb: {on: train2, run: '%s'}" % (COUNT, COUNT)))
+    run = begin(pipeline("up", "a: {on: train1, run: '%s'}\nb: {on: train2, run: '%s'}" % (COUNT, COUNT)))
     t.until("both write", lambda: "a@train1 | line 3" in run.text() and "b@train2 | line 3" in run.text())
     return run
 
@@ -234,7 +213,7 @@ def submits():
         what += " falls while sbatch runs"
         before = cluster.jobs()
         cluster.switch("hang", "")
-        run = Flowrun(pipeline("submit", "a: {on: prep, run: 'true'}"))
+        run = begin(pipeline("submit", "a: {on: prep, run: 'true'}"))
         t.until(what + ": sbatch hangs", lambda: os.path.exists(cluster.folder + "/hanging"))
         os.unlink(cluster.folder + "/hanging")
         cluster.switch("hang")
