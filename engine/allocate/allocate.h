@@ -3,7 +3,8 @@
  * node of it, given back when nothing needs it. slurm/allocation.h decides; here its row is
  * written, its actions are performed, and the runs hear of it.
  *
- *   allocations.c  the part of the host: what runs need, rows, turns
+ *   allocations.c  the part of the host: what runs need, turns
+ *   rows.c         an event, and the row that it changes
  *   drive.c        actions: the folder, sbatch, squeue, scancel
  *   places.c       where a place is, and that it is gone
  *   accounting.c   what Slurm's accounting says of one that is over

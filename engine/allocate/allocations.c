@@ -9,99 +9,15 @@ enum {
     CLOSE_MS = 60000, /* keepers close behind the end of their job */
 };
 
-struct host_allocations *allocations_of(const struct fr_host *host)
-{
-    return host_state(host, &allocations_part);
-}
-
-/* ---- events, rows ---- */
-
-void alloc_apply(struct host_allocation *al, const struct fr_allocation_event *ev)
-{
-    struct fr_allocation_now now;
-
-    fr_allocation_apply(&al->a, ev, fr_sys.mono_ms(), fr_sys.wall_ms(), &now);
-    al->due |= now.actions;
-    al->twin = now.twin != 0 ? now.twin : al->twin;
-    al->dirty |= now.changed;
-    al->host->woken |= now.changed || now.actions != 0;
-}
-
-/* The row's texts are those of the life until the next event: rows are written before. */
-static void to_row(struct host_allocation *al)
-{
-    const struct fr_allocation_life *l = &al->a.life;
-    struct fr_allocation_row *row = &al->row;
-
-    row->state = l->state;
-    row->job = l->job;
-    row->submits = l->submits;
-    row->slurm = l->slurm;
-    row->reason = l->reason;
-    row->estimate_wall = l->estimate_wall;
-    row->submitted_wall = l->submitted_wall;
-    row->start_wall = l->start_wall;
-    row->end_wall = l->end_wall;
-    row->ended_wall = l->ended_wall;
-    row->cause = l->cause;
-    row->proven = l->proven;
-    row->note = l->note;
-    row->elapsed_ms = l->elapsed_ms;
-}
-
-static void to_life(const struct fr_allocation_row *row, struct fr_allocation_life *l)
-{
-    *l = (struct fr_allocation_life){.state = row->state,
-                                     .job = row->job,
-                                     .submits = row->submits,
-                                     .estimate_wall = row->estimate_wall,
-                                     .submitted_wall = row->submitted_wall,
-                                     .start_wall = row->start_wall,
-                                     .end_wall = row->end_wall,
-                                     .ended_wall = row->ended_wall,
-                                     .elapsed_ms = row->elapsed_ms,
-                                     .cause = row->cause,
-                                     .proven = row->proven != 0};
-    snprintf(l->slurm, sizeof(l->slurm), "%s", row->slurm);
-    snprintf(l->reason, sizeof(l->reason), "%s", row->reason);
-    snprintf(l->note, sizeof(l->note), "%s", row->note);
-}
-
-static bool any_dirty(const struct host_allocations *all)
-{
-    for (const struct host_allocation *al = all->first; al != NULL; al = al->next)
-        if (al->dirty)
-            return true;
-    return false;
-}
-
-static enum fr_rc write_rows(struct fr_host *host, struct fr_err *err)
-{
-    enum fr_rc rc = fr_store_begin(host->env.store, err);
-
-    if (rc != FR_OK)
-        return rc;
-    for (struct host_allocation *al = allocations_of(host)->first; rc == FR_OK && al != NULL;
-         al = al->next) {
-        if (!al->dirty)
-            continue;
-        alloc_account_begin(al);
-        to_row(al);
-        rc = al->stored ? fr_store_allocation_set(host->env.store, &al->row, err)
-                        : fr_store_allocation_add(host->env.store, &al->row, err);
-    }
-    return fr_store_end(host->env.store, rc, err);
-}
-
 /* After the runs have decided: the rows, then what they are about. */
 static enum fr_rc settle(struct fr_host *host, struct fr_err *err)
 {
     struct host_allocations *all = allocations_of(host);
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc;
 
     if (all->retry_ms != 0 && fr_sys.mono_ms() < all->retry_ms)
         return FR_OK;
-    if (any_dirty(all) && (rc = write_rows(host, err)) != FR_OK) {
+    if ((rc = alloc_write(host, err)) != FR_OK) {
         if (rc == FR_DENIED || rc == FR_NOMEM)
             return rc;
         fr_log(FR_LOG_WARN, "slurm", "rows of allocations cannot be written: %s", err->msg);
@@ -148,7 +64,7 @@ static struct host_allocation *add(struct fr_host *host, const struct fr_allocat
         fr_sys.free(al);
         return NULL;
     }
-    to_life(row, &al->a.life);
+    alloc_life(row, &al->a.life);
     al->a.cgroups = al->cluster->cgroups;
     while (*at != NULL)
         at = &(*at)->next;

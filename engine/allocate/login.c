@@ -86,11 +86,6 @@ static void on_changed(void *arg)
         give_up(c, now.why);
 }
 
-bool alloc_login_up(const struct host_cluster *c)
-{
-    return c->login == NULL || fr_login_is(c->login).up;
-}
-
 enum fr_rc alloc_login_create(struct host_cluster *c, const char *text, struct fr_err *err)
 {
     struct fr_login_args args = {

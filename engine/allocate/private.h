@@ -94,10 +94,12 @@ struct host_allocations {
     int64_t retry_ms;              /* rows could not be written; 0: none failed */
 };
 
-/* allocations.c */
+/* rows.c */
 struct host_allocations *allocations_of(const struct fr_host *host);
 /* Applies ev; the host writes the row in this turn, and then performs the actions. */
 void alloc_apply(struct host_allocation *al, const struct fr_allocation_event *ev);
+void alloc_life(const struct fr_allocation_row *row, struct fr_allocation_life *l); /* as stored */
+enum fr_rc alloc_write(struct fr_host *host, struct fr_err *err); /* rows that have changed */
 
 /* drive.c */
 void alloc_act(struct host_allocation *al);               /* al->due */
@@ -133,7 +135,11 @@ bool alloc_account_owed(const struct host_allocation *al);   /* an answer may co
 /* login.c */
 const char *alloc_login_text(const struct fr_node *login, struct fr_arena *arena); /* for rows */
 enum fr_rc alloc_login_create(struct host_cluster *c, const char *text, struct fr_err *err);
-bool alloc_login_up(const struct host_cluster *c); /* its commands can be run */
+/* Its commands can be run. */
+static inline bool alloc_login_up(const struct host_cluster *c)
+{
+    return fr_runner_ready(fr_cluster_runner(c->cluster));
+}
 
 /* places.c */
 fr_place_fn alloc_find;
