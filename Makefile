@@ -45,6 +45,7 @@ bench: all
 	python3 tests/bench/page.py $(BUILD)
 	python3 tests/bench/crowd.py $(BUILD)
 	python3 tests/bench/failure.py $(BUILD)
+	python3 tests/bench/slurm.py $(BUILD)
 	tests/bench/trainer.sh $(BUILD)
 	tests/bench/full.sh $(BUILD)
 
