@@ -88,6 +88,6 @@ enum fr_rc fr_run_abandon(struct fr_run *run, const char *name, struct fr_err *e
     if (!why.bad)
         run_say(node->reason, why.p, why.n);
     fr_buf_finish(&why);
-    ev.kind = FR_EV_NODE_REFUSED; /* starts there do not wait for the node either */
-    return run_queue(run, &ev, err);
+    /* starts there do not wait for the node either */
+    return run_queue(run, &(struct fr_event){.kind = FR_EV_NODE_REFUSED, .node = ev.node}, err);
 }
