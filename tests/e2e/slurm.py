@@ -409,6 +409,7 @@ b: {on: train2, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
     got = status()
     t.same("attempts", [(x["state"], x["attempts"]) for x in got["tasks"]], [("succeeded", 2), ("succeeded", 1)])
     t.same("two jobs", [(a["no"], a["cause"]) for a in got["allocations"]], [(1, "time_limit"), (2, "stopped")])
+    t.has("the first is given back before its limit", got["allocations"][0]["note"], "was near its time limit")
     t.has("the second's output", ask("logs", "a@train1")[1], "goes on")
     t.has("it is told", run.text(), "its allocation reached its time limit; it goes on in another one (1 of 1)")
     nothing_left("notice:", new_jobs(before))
