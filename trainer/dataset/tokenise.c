@@ -306,6 +306,8 @@ static enum fr_rc reorder(struct tr_tokens *t, int64_t first, const int64_t *ord
         int64_t at = t->offsets[first + order[i]];
         size_t len = (size_t)(t->offsets[first + order[i] + 1] - at);
         kept.offsets[i] = (int64_t)len;
+        if (len == 0) /* of records that were all dropped there is no array */
+            continue;
         if ((rc = tr_ids_add(&kept.ids, t->ids.v + at, len, j->err)) == FR_OK)
             rc = tr_ids_add(&kept.labels, t->labels.v + at, len, j->err);
     }
