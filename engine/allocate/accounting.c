@@ -11,7 +11,7 @@ enum {
     TRIES = 5
 };
 
-static const int64_t pauses_ms[TRIES] = {3000, 15000, 60000, 300000, 0}; /* behind each answer */
+static const int64_t pauses_ms[TRIES] = {3000, 15000, 60000, 300000, 0}; /* after each answer */
 
 static bool is_late(const struct host_allocation *al)
 {

@@ -6,7 +6,7 @@
 
 enum {
     RETRY_MS = 1000,  /* rows could not be written */
-    CLOSE_MS = 60000, /* keepers close behind the end of their job */
+    CLOSE_MS = 60000, /* keepers close after the end of their job */
 };
 
 /* After the runs have decided: the rows, then what they are about. */

@@ -45,7 +45,7 @@ struct folder_job {
     int64_t job, kill_wait_ms;
     size_t n;            /* places */
     struct fr_buf files; /* READ: what fr_folder_read() added */
-    bool answers;        /* it was begun behind an answer of Slurm */
+    bool answers;        /* it was begun after an answer of Slurm */
     enum fr_rc rc;
     struct fr_err err;
 };
@@ -126,7 +126,7 @@ void alloc_cluster_again(struct host_cluster *c);    /* asks what it says of its
 void alloc_ask(struct host_cluster *c, int64_t now); /* squeue, if it is due */
 
 /* accounting.c */
-/* Behind an event: what is over is asked for where its cluster has accounting. */
+/* Before a row is written: what is over is asked for where its cluster has accounting. */
 void alloc_account_begin(struct host_allocation *al);
 void alloc_account(struct host_cluster *c, int64_t now);     /* sacct, if it is due */
 int64_t alloc_account_due(const struct host_allocation *al); /* mono_ms; INT64_MAX: not asked */

@@ -26,7 +26,7 @@ static const char *no_when(const struct fr_run *run, uint32_t inst)
     return run->insts[task->gang ? task->first : inst].no_when;
 }
 
-/* Its allocation ended. A further one follows by chain:, or a try of retry: without counting it. */
+/* Its allocation ended. Says which of chain: it goes on in, unless a try of retry: comes next. */
 static const char *why_chained(struct fr_run *run, const struct fr_row *row)
 {
     const struct fr_node *node = run->plan->nodes[run_node_of(run, row->inst)].spec;

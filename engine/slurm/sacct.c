@@ -89,7 +89,7 @@ static bool read_energy(struct fr_str s, int64_t *joules)
     return true;
 }
 
-/* What was given, cut behind a whole item. */
+/* What was given, cut after a whole item. */
 static void read_tres(struct fr_str s, char out[FR_SLURM_TRES])
 {
     size_t n = s.n;

@@ -55,91 +55,89 @@ static void on_record(void *arg, const struct fr_account *a)
                a->whole ? " whole" : "");
 }
 
+static const struct {
+    const char *name, *out, *want; /* an error begins with '!' */
+} table[] = {
+    {"nothing", "", ""},
+    {"a job that ended well",
+     "1|COMPLETED|4|2026-11-30T11:17:35|2026-11-30T11:17:39||0|billing=1,cpu=1,node=1|fr-" TAG "1\n"
+     "1.batch|COMPLETED|4|2026-11-30T11:17:35|2026-11-30T11:17:39|9314304|0|cpu=1,mem=0,node=1|"
+     "batch\n"
+     "1.0|COMPLETED|4|2026-11-30T11:17:35|2026-11-30T11:17:39|33107968|0|cpu=1,mem=0,node=1|"
+     "sh\n",
+     "1 f1 'COMPLETED' 1796037455+4000 33107968 0 billing=1,cpu=1,node=1 ended whole\n"},
+    {"cancelled, with GPUs",
+     "2|CANCELLED by 0|4|2026-11-30T11:17:35|2026-11-30T11:17:39||0|billing=2,cpu=2,gres/"
+     "gpu=4,node=2|fr-" TAG "2\n"
+     "2.batch|FAILED|4|2026-11-30T11:17:35|2026-11-30T11:17:39|9400320|0|cpu=1,gres/"
+     "gpu=2,mem=0,node=1|batch\n"
+     "2.0|CANCELLED|2|2026-11-30T11:17:37|2026-11-30T11:17:39|33153024|0|cpu=2,gres/"
+     "gpu=4,mem=0,node=2|sh\n",
+     "2 f2 'CANCELLED by 0' 1796037455+4000 33153024 0 billing=2,cpu=2,gres/gpu=4,node=2 ended "
+     "whole\n"},
+    {"cancelled while it waited",
+     "3|CANCELLED by 0|0|2026-11-30T11:17:39|2026-11-30T11:17:39||0||fr-" TAG "3\n",
+     "3 f3 'CANCELLED by 0' 1796037459+0 0 0  ended whole\n"},
+    {"requeued, and cancelled then",
+     "5|REQUEUED|5|2026-11-30T11:17:39|2026-11-30T11:17:44|||billing=1,cpu=1,node=1|fr-" TAG "5\n"
+     "5.0|CANCELLED|4|2026-11-30T11:17:40|2026-11-30T11:17:44|33042432|0|cpu=1,mem=0,node=1|"
+     "sh\n"
+     "5|CANCELLED by 0|0|2026-11-30T11:17:44|2026-11-30T11:17:46||0||fr-" TAG "5\n",
+     "5 f5 'REQUEUED' 1796037459+5000 33042432 0 billing=1,cpu=1,node=1 ended whole\n"
+     "5 f5 'CANCELLED by 0' 1796037464+0 0 0  ended whole\n"},
+    {"of others",
+     "6|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41||0|billing=1,cpu=1,node=1|fr-a|b\n"
+     "6.0|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41|33292288|0|cpu=1,mem=0,node=1|"
+     "sh\n",
+     ""},
+    {"one that runs",
+     "7|RUNNING|12|2026-11-30T11:17:46|Unknown|||billing=1,cpu=1,node=1|fr-" TAG "7\n"
+     "7.batch|RUNNING|12|2026-11-30T11:17:47|Unknown||0|cpu=1,mem=0,node=1|batch\n",
+     "7 f7 'RUNNING' 1796037466+12000 0 0 billing=1,cpu=1,node=1\n"},
+    {"a step that has not ended yet, and one of another job",
+     "8|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41||0|cpu=1|fr-" TAG "8\n"
+     "8.0|RUNNING|2|2026-11-30T11:17:39|Unknown|7||cpu=1|sh\n"
+     "9.0|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41|99||cpu=1|sh\n",
+     "8 f8 'COMPLETED' 1796037459+2000 7 0 cpu=1 ended\n"},
+    {"units, energy of steps, and what stands for none",
+     "1|COMPLETED|4|Unknown|2026-11-30T11:17:39||18446744073709551614|cpu=1|fr-" TAG "1\n"
+     "1.batch|COMPLETED|4|Unknown|2026-11-30T11:17:39|9096K|100|cpu=1|batch\n"
+     "1.0|COMPLETED|4|Unknown|2026-11-30T11:17:39|1.50G|250|cpu=1|sh\n"
+     "1.1|COMPLETED|4|Unknown|2026-11-30T11:17:39|2M|50|cpu=1|sh\n",
+     "1 f1 'COMPLETED' 0+4000 1610612736 250 cpu=1 ended whole\n"},
+    {"no end", "1|COMPLETED|4|2026-11-30T11:17:35|Unknown|||cpu=1|fr-00", "!no end"},
+    {"an error among lines",
+     "1|COMPLETED|4|2026-11-30T11:17:35|2026-11-30T11:17:39|||cpu=1|fr-" TAG "1\n"
+     "sacct: error: Problem talking to the database\n",
+     "!sacct printed 'sacct: error: Problem"},
+    {"no id", "x|COMPLETED|4|Unknown|Unknown|||cpu=1|fr-x\n", "!x|COMPLETED"},
+    {"no state", "1||4|Unknown|Unknown|||cpu=1|fr-x\n", "!1||4"},
+    {"no seconds", "1|COMPLETED|1:04|Unknown|Unknown|||cpu=1|fr-x\n", "!1:04"},
+    {"too many seconds", "1|COMPLETED|99999999999|Unknown|Unknown|||cpu=1|fr-x\n", "!9999"},
+    {"a time of another kind", "1|COMPLETED|4|30/11/2026|Unknown|||cpu=1|fr-x\n", "!30/11"},
+    {"no size", "1|COMPLETED|4|Unknown|Unknown|K||cpu=1|fr-x\n", "!|K|"},
+    {"too large a size", "1|COMPLETED|4|Unknown|Unknown|9999999P||cpu=1|fr-x\n", "!9999999P"},
+    {"half a size", "1|COMPLETED|4|Unknown|Unknown|1.|0|cpu=1|fr-x\n", "!|1.|"},
+    {"no energy", "1|COMPLETED|4|Unknown|Unknown||much|cpu=1|fr-x\n", "!much"},
+    {"no list", "1|COMPLETED|4|Unknown|Unknown|||a b|fr-x\n", "!a b"},
+    {"too few fields", "1|COMPLETED|4|Unknown|Unknown|||cpu=1\n", "!1|COMPLETED"},
+};
+
 static void test_table(void)
 {
-    static const struct {
-        const char *name, *out, *want; /* an error begins with '!' */
-    } rows[] = {
-        {"nothing", "", ""},
-        {"a job that ended well",
-         "1|COMPLETED|4|2026-11-30T11:17:35|2026-11-30T11:17:39||0|billing=1,cpu=1,node=1|fr-" TAG
-         "1\n"
-         "1.batch|COMPLETED|4|2026-11-30T11:17:35|2026-11-30T11:17:39|9314304|0|cpu=1,mem=0,node=1|"
-         "batch\n"
-         "1.0|COMPLETED|4|2026-11-30T11:17:35|2026-11-30T11:17:39|33107968|0|cpu=1,mem=0,node=1|"
-         "sh\n",
-         "1 f1 'COMPLETED' 1796037455+4000 33107968 0 billing=1,cpu=1,node=1 ended whole\n"},
-        {"cancelled, with GPUs",
-         "2|CANCELLED by 0|4|2026-11-30T11:17:35|2026-11-30T11:17:39||0|billing=2,cpu=2,gres/"
-         "gpu=4,node=2|fr-" TAG "2\n"
-         "2.batch|FAILED|4|2026-11-30T11:17:35|2026-11-30T11:17:39|9400320|0|cpu=1,gres/"
-         "gpu=2,mem=0,node=1|batch\n"
-         "2.0|CANCELLED|2|2026-11-30T11:17:37|2026-11-30T11:17:39|33153024|0|cpu=2,gres/"
-         "gpu=4,mem=0,node=2|sh\n",
-         "2 f2 'CANCELLED by 0' 1796037455+4000 33153024 0 billing=2,cpu=2,gres/gpu=4,node=2 ended "
-         "whole\n"},
-        {"cancelled while it waited",
-         "3|CANCELLED by 0|0|2026-11-30T11:17:39|2026-11-30T11:17:39||0||fr-" TAG "3\n",
-         "3 f3 'CANCELLED by 0' 1796037459+0 0 0  ended whole\n"},
-        {"requeued, and cancelled then",
-         "5|REQUEUED|5|2026-11-30T11:17:39|2026-11-30T11:17:44|||billing=1,cpu=1,node=1|fr-" TAG
-         "5\n"
-         "5.0|CANCELLED|4|2026-11-30T11:17:40|2026-11-30T11:17:44|33042432|0|cpu=1,mem=0,node=1|"
-         "sh\n"
-         "5|CANCELLED by 0|0|2026-11-30T11:17:44|2026-11-30T11:17:46||0||fr-" TAG "5\n",
-         "5 f5 'REQUEUED' 1796037459+5000 33042432 0 billing=1,cpu=1,node=1 ended whole\n"
-         "5 f5 'CANCELLED by 0' 1796037464+0 0 0  ended whole\n"},
-        {"of others",
-         "6|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41||0|billing=1,cpu=1,node=1|fr-a|b\n"
-         "6.0|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41|33292288|0|cpu=1,mem=0,node=1|"
-         "sh\n",
-         ""},
-        {"one that runs",
-         "7|RUNNING|12|2026-11-30T11:17:46|Unknown|||billing=1,cpu=1,node=1|fr-" TAG "7\n"
-         "7.batch|RUNNING|12|2026-11-30T11:17:47|Unknown||0|cpu=1,mem=0,node=1|batch\n",
-         "7 f7 'RUNNING' 1796037466+12000 0 0 billing=1,cpu=1,node=1\n"},
-        {"a step that has not ended yet, and one of another job",
-         "8|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41||0|cpu=1|fr-" TAG "8\n"
-         "8.0|RUNNING|2|2026-11-30T11:17:39|Unknown|7||cpu=1|sh\n"
-         "9.0|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41|99||cpu=1|sh\n",
-         "8 f8 'COMPLETED' 1796037459+2000 7 0 cpu=1 ended\n"},
-        {"units, energy of steps, and what stands for none",
-         "1|COMPLETED|4|Unknown|2026-11-30T11:17:39||18446744073709551614|cpu=1|fr-" TAG "1\n"
-         "1.batch|COMPLETED|4|Unknown|2026-11-30T11:17:39|9096K|100|cpu=1|batch\n"
-         "1.0|COMPLETED|4|Unknown|2026-11-30T11:17:39|1.50G|250|cpu=1|sh\n"
-         "1.1|COMPLETED|4|Unknown|2026-11-30T11:17:39|2M|50|cpu=1|sh\n",
-         "1 f1 'COMPLETED' 0+4000 1610612736 250 cpu=1 ended whole\n"},
-        {"no end", "1|COMPLETED|4|2026-11-30T11:17:35|Unknown|||cpu=1|fr-00", "!no end"},
-        {"an error among lines",
-         "1|COMPLETED|4|2026-11-30T11:17:35|2026-11-30T11:17:39|||cpu=1|fr-" TAG "1\n"
-         "sacct: error: Problem talking to the database\n",
-         "!sacct printed 'sacct: error: Problem"},
-        {"no id", "x|COMPLETED|4|Unknown|Unknown|||cpu=1|fr-x\n", "!x|COMPLETED"},
-        {"no state", "1||4|Unknown|Unknown|||cpu=1|fr-x\n", "!1||4"},
-        {"no seconds", "1|COMPLETED|1:04|Unknown|Unknown|||cpu=1|fr-x\n", "!1:04"},
-        {"too many seconds", "1|COMPLETED|99999999999|Unknown|Unknown|||cpu=1|fr-x\n", "!9999"},
-        {"a time of another kind", "1|COMPLETED|4|30/11/2026|Unknown|||cpu=1|fr-x\n", "!30/11"},
-        {"no size", "1|COMPLETED|4|Unknown|Unknown|K||cpu=1|fr-x\n", "!|K|"},
-        {"too large a size", "1|COMPLETED|4|Unknown|Unknown|9999999P||cpu=1|fr-x\n", "!9999999P"},
-        {"half a size", "1|COMPLETED|4|Unknown|Unknown|1.|0|cpu=1|fr-x\n", "!|1.|"},
-        {"no energy", "1|COMPLETED|4|Unknown|Unknown||much|cpu=1|fr-x\n", "!much"},
-        {"no list", "1|COMPLETED|4|Unknown|Unknown|||a b|fr-x\n", "!a b"},
-        {"too few fields", "1|COMPLETED|4|Unknown|Unknown|||cpu=1\n", "!1|COMPLETED"},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct fr_buf got = {0};
         struct fr_err err = {0};
-        enum fr_rc rc = fr_sacct_read(fr_str_of(rows[i].out), on_record, &got, &err);
+        enum fr_rc rc = fr_sacct_read(fr_str_of(table[i].out), on_record, &got, &err);
 
-        check_row(rows[i].name);
-        if (rows[i].want[0] == '!') {
+        check_row(table[i].name);
+        if (table[i].want[0] == '!') {
             CHECK_INT(rc, FR_CORRUPT);
-            CHECK(strstr(err.msg, rows[i].want + 1) != NULL);
+            CHECK(strstr(err.msg, table[i].want + 1) != NULL);
             CHECK_INT(got.n, 0);
         } else {
             CHECK_INT(rc, FR_OK);
-            CHECK_TEXT(got.n > 0 ? got.p : "", rows[i].want);
+            CHECK_TEXT(got.n > 0 ? got.p : "", table[i].want);
         }
         fr_buf_finish(&got);
     }
