@@ -82,15 +82,18 @@ on_failure: [{run: "touch $W/failed"}]
 END
 clock() { date +%s%3N; }
 is_past() { [ "$(clock)" -gt "$1" ]; }
+find_tasks() { tasks=$(marked_tasks) && [ -n "$tasks" ]; }
 mkfifo pipe
 start limit.yaml
 pid=$!
 until_true 20 holds out "a@local running"
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
+until_true 20 find_tasks
 touch go
-none_of_tasks() { [ -z "$(marked_tasks)" ]; }
-until_true 20 none_of_tasks
+# Their keeper reaps them once it has noted when they ended; until then they are zombies.
+are_reaped() { for p in $tasks; do [ ! -e "/proc/$p" ] || return 1; done; }
+until_true 20 are_reaped
 ended=$(clock)
 python3 - "$FLOWRUN_HOME/state.db" $((ended + 500 - 3600000)) <<'END'
 import sqlite3, sys
@@ -118,8 +121,9 @@ pid=$!
 until_true 20 holds out "a@local running"
 kill -STOP "$pid"
 stood=$(clock)
+until_true 20 find_tasks
 touch go
-until_true 20 none_of_tasks
+until_true 20 are_reaped
 ended=$(clock)
 until_true 20 is_past $((ended + 7000))
 kill -CONT "$pid"
