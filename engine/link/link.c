@@ -19,6 +19,8 @@ void fr_link_keep_tail(struct fr_str output, char *tail, size_t cap, size_t *n)
 {
     size_t add = output.n < cap ? output.n : cap, keep = *n < cap - add ? *n : cap - add;
 
+    if (add == 0)
+        return;
     memmove(tail, tail + (*n - keep), keep);
     memcpy(tail + keep, output.p + (output.n - add), add);
     *n = keep + add;
