@@ -110,6 +110,16 @@ CELLS void cpu_pack_cells(const struct cpu_pack *p)
         }
 }
 
+CELLS void cpu_pack_strips(const struct cpu_pack *p)
+{
+    int64_t cells = cpu_cells_of(p->k, p->f32), strips = cpu_strips_of(p->n, false);
+
+    for (int64_t k = 0; k < cells; k++)
+        for (int64_t i = 0; i < strips; i++)
+            _mm512_storeu_si512(p->dst + (i * cells + k) * CPU_STRIP_CELLS,
+                                row_at(p, k, cpu_strip_rows(p->n, i, false).begin).low);
+}
+
 /* 16 x 16 cells of 32 bits, by four rounds of interleaving; src: rows ld bytes apart, dst: ldd
  * cells. The first two rounds are loads: x takes four cells of every fourth row. */
 INLINE void turn(uint32_t *dst, int64_t ldd, const char *src, int64_t ld)
@@ -142,6 +152,14 @@ INLINE void turn(uint32_t *dst, int64_t ldd, const char *src, int64_t ld)
             _mm512_storeu_si512(to + ldd, _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
         }
     }
+}
+
+CELLS void cpu_cells_turn(const struct cpu_turn *t)
+{
+    for (int64_t i = 0; i < t->rows; i += CPU_SQUARE)
+        for (int64_t j = 0; j < t->cols; j += CPU_SQUARE)
+            turn((uint32_t *)t->dst + j * t->ldd + i, t->ldd,
+                 (const char *)(t->src + i * t->lds + j), t->lds * CELL);
 }
 
 /* Cells [i, i+16) of stored row j of src (n, k). */

@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-/* Columns of a panel; most rows of a strip, and of one by AMX. */
-enum { CPU_PANEL = 32, CPU_STRIP = 14, CPU_STRIP_AMX = 32 };
+/* Columns of a panel; most rows of a strip, and of one by AMX; cells of a row of a packed strip. */
+enum { CPU_PANEL = 32, CPU_STRIP = 14, CPU_STRIP_AMX = 32, CPU_STRIP_CELLS = 16 };
 
 static inline int64_t cpu_length(struct cpu_range r)
 {
@@ -47,6 +47,10 @@ void cpu_cells_round(float *x, int64_t n);
 /* As cpu_copy_row, if cpu_cells_have(true). */
 void cpu_cells_copy(void *dst, const void *src, int64_t bytes);
 
+/* As cpu_turn of whole squares of 16, if cpu_cells_have(true). */
+enum { CPU_SQUARE = 16 };
+void cpu_cells_turn(const struct cpu_turn *t);
+
 /* As cpu_exp_sum, cpu_sigmoid and cpu_swiglu, if cpu_cells_have(true). */
 float cpu_cells_exp_sum(float *x, float max, int64_t n);
 void cpu_cells_sigmoid(float *y, const float *x, int64_t n);
@@ -64,6 +68,9 @@ void cpu_pack_rows(const struct cpu_pack *p);
 void cpu_pack_turned(const struct cpu_pack *p); /* the same of src (n, k) */
 /* src (k, n); dst (cells of k, n): a stored (k, m). */
 void cpu_pack_cells(const struct cpu_pack *p);
+/* src (k, n); dst (strips of n, cells of k, CPU_STRIP_CELLS): a stored (k, m), by strips. What lies
+ * beyond a strip's columns is of no use. */
+void cpu_pack_strips(const struct cpu_pack *p);
 /* bf16 alone: src (k, n); dst (n, cells of k), rows `apart` cells apart, written in squares of 16:
  * a stored (k, m), in the order of AMX. */
 void cpu_pack_across(const struct cpu_pack *p, int64_t apart);

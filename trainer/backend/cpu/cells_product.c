@@ -89,11 +89,15 @@ static void even(struct tiles *all)
 /* Makes tiles smaller if there are too few for all threads: first narrower, then lower. */
 static void divide(struct tiles *all, const struct tr_gemm *any)
 {
+    bool wide = cells_tile_wide(any);
+
     all->rows = cells_tile_rows(any);
     all->cols = cells_tile_cols(any);
     count(all);
     while (all->threads > 1 && all->first[all->n] < SHARE * all->threads) {
-        if (all->cols > 2 * CPU_PANEL)
+        if (wide && all->rows > ROWS_MIN)
+            all->rows = (all->rows + 1) / 2;
+        else if (all->cols > 2 * CPU_PANEL)
             all->cols = (all->cols / CPU_PANEL + 1) / 2 * CPU_PANEL;
         else if (all->rows > ROWS_MIN)
             all->rows = (all->rows + 1) / 2;

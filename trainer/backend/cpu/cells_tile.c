@@ -1,88 +1,15 @@
 #include "trainer/backend/cpu/cells_tile.h"
 
+#include "trainer/backend/cpu/cells_size.h"
+
 #include <assert.h>
-#include <unistd.h>
 
 enum {
-    PACKED = 96 << 10, /* cells of a packed piece of b, which fits the L2 cache */
-    PANELS = 8,        /* most panels of a tile */
-    ROWS = 512,        /* most rows of a tile */
-    DEPTH = 768,       /* depth of an f32 block: with more, few panels exceed the L2 cache */
-    TOKENS = 512,      /* depth of a block if the inner dimension is tokens: a is packed as well */
-    CACHE = 1 << 20,   /* bytes of the L2 cache, and its ways */
+    CACHE = 1 << 20, /* bytes of the L2 cache, and its ways */
     WAYS = 8,
-    LINE = 64,  /* bytes of a cache line */
-    BESIDE = 6, /* lines that a strip reads besides rows of a, and a margin */
+    LINE = 64, /* bytes of a cache line */
     CELL = sizeof(uint32_t)
 };
-
-static bool is_f32(const struct tr_gemm *g)
-{
-    return g->a.dtype == TR_F32;
-}
-
-static int64_t inner_of(const struct tr_gemm *g)
-{
-    return g->a.shape[g->trans_a ? 0 : 1];
-}
-
-/* Whether sums are stored without beta, alpha and bias. */
-static bool plain(const struct tr_gemm *g, float beta)
-{
-    return g->alpha == 1 && tr_view_absent(g->bias) &&
-           (beta == 0 || (beta == 1 && g->c.dtype == TR_F32));
-}
-
-/* Depth of a block. c keeps f32 sums between blocks, so the depth changes no bits if c is stored
- * without scaling. */
-static int64_t depth_of(const struct tr_gemm *g)
-{
-    int64_t inner = inner_of(g), blocks = (inner + DEPTH - 1) / DEPTH;
-
-    if (g->trans_a)
-        return cpu_least(TOKENS, inner);
-    if (!is_f32(g) || blocks == 1 || !plain(g, g->beta))
-        return inner;
-    return ((inner + blocks - 1) / blocks + 15) / 16 * 16;
-}
-
-int64_t cells_tile_rows(const struct tr_gemm *g)
-{
-    return g->trans_a ? ROWS / 2 : ROWS;
-}
-
-int64_t cells_tile_cols(const struct tr_gemm *g)
-{
-    int64_t panels = PACKED / (cpu_cells_of(depth_of(g), is_f32(g)) * CPU_PANEL);
-
-    panels = cpu_least(panels < 1 ? 1 : panels, PANELS);
-    return CPU_PANEL * cpu_least(panels, cpu_panels_of(g->c.shape[1]));
-}
-
-/* Row stride of a in bytes. */
-static int64_t apart(const struct tr_gemm *g)
-{
-    return g->a.ld * (int64_t)tr_dtype_bytes(g->a.dtype);
-}
-
-/* Bytes of a way of the L1 cache, and its ways. */
-static void first_cache(int64_t *way, int64_t *ways)
-{
-    long bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE), n = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
-
-    *ways = bytes > 0 && n > 0 ? n : 8; /* the least of chips with AVX-512 */
-    *way = bytes > 0 && n > 0 ? bytes / n : 4096;
-}
-
-bool cpu_crowded(int64_t apart, int64_t rows)
-{
-    static _Thread_local int64_t way, ways;
-    int64_t step = apart & -apart;
-
-    if (ways == 0)
-        first_cache(&way, &ways);
-    return ways * (way / (step < LINE ? LINE : step < way ? step : way)) < rows + BESIDE;
-}
 
 /* Scratch of a thread: packed pieces of b and transposed a, or copied rows of a; sums of a strip; a
  * piece of the bias. */
@@ -91,25 +18,12 @@ struct lane {
     float *sums, *bias;
 };
 
-size_t cells_tile_bytes(const struct tr_gemm *g)
-{
-    int64_t depth = cpu_cells_of(depth_of(g), is_f32(g));
-    int64_t cells = depth * cells_tile_cols(g);
-
-    if (g->trans_a)
-        cells += cpu_spread(depth) * cells_tile_rows(g);
-    else if (cpu_crowded(apart(g), CPU_STRIP_AMX)) /* for any strip */
-        cells += CPU_STRIP_AMX * cpu_spread(depth);
-    return (size_t)((cells + (CPU_STRIP_AMX + 1) * CPU_PANEL + 15) / 16 * 16) * sizeof(uint32_t);
-}
-
 static struct lane lane_of(const struct tr_gemm *g, void *work)
 {
-    int64_t depth = cpu_cells_of(depth_of(g), is_f32(g));
     struct lane l;
 
     l.b = work;
-    l.sums = (float *)(l.b + depth * cells_tile_cols(g));
+    l.sums = (float *)(l.b + cells_of_b(g));
     l.bias = l.sums + CPU_STRIP_AMX * CPU_PANEL;
     l.a = (uint32_t *)(l.bias + CPU_PANEL);
     return l;
@@ -119,10 +33,12 @@ static struct lane lane_of(const struct tr_gemm *g, void *work)
 struct tile {
     const struct tr_gemm *g;
     bool amx;
+    bool wide;
     struct cpu_range rows, cols, inner;
     struct lane l;
-    const uint32_t *b;       /* panels, or rows, of b for the tile's columns */
-    int64_t b_row, b_col;    /* row stride of b in cells (0: panels), and column stride */
+    const uint32_t *b;    /* panels, or rows, of b for the tile's columns from b_begin on */
+    int64_t b_row, b_col; /* row stride of b in cells (0: panels), and column stride */
+    int64_t b_begin;
     struct cpu_ahead *ahead; /* the part of b that the next tile reads, prefetched meanwhile */
     int64_t blocks;          /* of the inner dimension */
 };
@@ -132,29 +48,21 @@ static const uint32_t *packed_at(const struct tr_gemm *g, int64_t col)
 {
     const uint32_t *panels = g->trans_b ? g->b.packed : g->b.w.p;
 
-    return panels + col * cpu_cells_of(inner_of(g), is_f32(g));
+    return panels + col * cpu_cells_of(cells_inner(g), cells_f32(g));
 }
 
-static bool is_packed(const struct tr_gemm *g)
-{
-    return !g->trans_a && (g->trans_b ? g->b.packed != NULL : g->b.repacked);
-}
-
-static void pack_b(const struct tile *t)
+static void pack_b(const struct tile *t, int64_t j, int64_t n)
 {
     const struct tr_gemm *g = t->g;
     const struct tr_view *w = &g->b.w;
-    struct cpu_pack b = {.dst = t->l.b,
-                         .k = cpu_length(t->inner),
-                         .n = cpu_length(t->cols),
-                         .ld = w->ld,
-                         .f32 = is_f32(g)};
+    struct cpu_pack b = {
+        .dst = t->l.b, .k = cpu_length(t->inner), .n = n, .ld = w->ld, .f32 = cells_f32(g)};
 
     if (g->trans_b) {
-        b.src = cpu_at(w, t->cols.begin, t->inner.begin);
+        b.src = cpu_at(w, t->cols.begin + j, t->inner.begin);
         cpu_pack_turned(&b);
     } else {
-        b.src = cpu_at(w, t->inner.begin, t->cols.begin);
+        b.src = cpu_at(w, t->inner.begin, t->cols.begin + j);
         cpu_pack_rows(&b);
     }
 }
@@ -166,26 +74,28 @@ static bool in_place(const struct tr_gemm *g, int64_t cols, int64_t rows)
     int64_t bytes = g->b.w.ld * CELL, step = bytes & -bytes;
     int64_t sets = step > 64 ? CACHE / WAYS / step : CACHE / WAYS / 64;
 
-    return is_f32(g) && !g->trans_b && cols % (CPU_PANEL / 2) == 0 && rows <= (WAYS - 2) * sets;
+    return cells_f32(g) && !g->trans_b && cols % (CPU_PANEL / 2) == 0 && rows <= (WAYS - 2) * sets;
 }
 
-static void place_b(struct tile *t)
+/* Sets b for the tile's columns from j on; n of them. */
+static void place_b(struct tile *t, int64_t j, int64_t n)
 {
     const struct tr_gemm *g = t->g;
     int64_t k = cpu_length(t->inner);
 
-    assert(is_packed(g) || !g->b.repacked);
+    assert(cells_packed(g) || !g->b.repacked);
+    t->b_begin = j;
     t->b_row = 0;
-    t->b_col = cpu_cells_of(k, is_f32(g));
-    if (is_packed(g)) {
-        t->b = packed_at(g, t->cols.begin);
-    } else if (in_place(g, cpu_length(t->cols), k)) {
-        t->b = (const uint32_t *)cpu_at(&g->b.w, t->inner.begin, t->cols.begin);
+    t->b_col = cpu_cells_of(k, cells_f32(g));
+    if (cells_packed(g)) {
+        t->b = packed_at(g, t->cols.begin + j);
+    } else if (in_place(g, n, k)) {
+        t->b = (const uint32_t *)cpu_at(&g->b.w, t->inner.begin, t->cols.begin + j);
         t->b_row = g->b.w.ld;
         t->b_col = 1;
     } else {
         t->b = t->l.b;
-        pack_b(t);
+        pack_b(t, j, n);
     }
 }
 
@@ -193,6 +103,16 @@ static void place_b(struct tile *t)
 static int64_t row_of_a(const struct tile *t)
 {
     return cpu_spread(cpu_cells_of(cpu_length(t->inner), false));
+}
+
+static void copy_rows(const struct tile *t)
+{
+    const struct tr_gemm *g = t->g;
+    int64_t k = cpu_length(t->inner);
+
+    for (int64_t i = 0; i < cpu_length(t->rows); i++)
+        memcpy(t->l.a + i * cpu_spread(k), cpu_at(&g->a, t->rows.begin + i, t->inner.begin),
+               (size_t)(k * CELL));
 }
 
 static void pack(struct tile *t)
@@ -203,13 +123,16 @@ static void pack(struct tile *t)
                          .k = cpu_length(t->inner),
                          .n = cpu_length(t->rows),
                          .ld = g->a.ld,
-                         .f32 = is_f32(g)};
+                         .f32 = cells_f32(g)};
 
-    place_b(t);
+    if (!t->wide)
+        place_b(t, 0, cpu_length(t->cols));
     if (g->trans_a && t->amx)
         cpu_pack_across(&a, row_of_a(t));
     else if (g->trans_a)
-        cpu_pack_cells(&a);
+        cpu_pack_strips(&a);
+    else if (t->wide)
+        copy_rows(t);
 }
 
 /* Sums of rows [r.begin, r.end) of the tile with the panel at column j of it, into c. */
@@ -246,15 +169,22 @@ static void bring_sums(const struct tile *t, struct cpu_range r, int64_t j)
             __builtin_prefetch(y + k, 1, 3);
 }
 
-/* Sets the strip's rows of a. */
-static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *s)
+/* Sets the rows of a of strip i. */
+static void rows_at(const struct tile *t, int64_t i, struct cpu_strip *s)
 {
     const struct tr_gemm *g = t->g;
+    struct cpu_range r = cpu_strip_rows(cpu_length(t->rows), i, t->amx);
 
     s->m = cpu_length(r);
     s->a_cell = CELL;
+    if (t->wide && !g->trans_a) {
+        s->a_row = cpu_spread(s->cells) * CELL;
+        s->a = (const char *)t->l.a + r.begin * s->a_row;
+        return;
+    }
     if (!g->trans_a) {
-        cpu_strip_take(s, cpu_at(&g->a, t->rows.begin + r.begin, t->inner.begin), apart(g), t->l.a);
+        cpu_strip_take(s, cpu_at(&g->a, t->rows.begin + r.begin, t->inner.begin), cells_apart(g),
+                       t->l.a);
         return;
     }
     if (t->amx) {
@@ -262,9 +192,9 @@ static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *
         s->a_row = row_of_a(t) * CELL;
         return;
     }
-    s->a = (const char *)(t->l.a + r.begin);
+    s->a = (const char *)(t->l.a + i * s->cells * CPU_STRIP_CELLS);
     s->a_row = CELL;
-    s->a_cell = cpu_length(t->rows) * CELL;
+    s->a_cell = CPU_STRIP_CELLS * CELL;
 }
 
 /* Computes rows r times the panel at column j. multiply has set s; the rest is set here, in place:
@@ -274,7 +204,8 @@ static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_rang
     const struct tr_gemm *g = t->g;
     char *c = cpu_at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
 
-    s->b = t->b + j * t->b_col;
+    s->b = t->b + (j - t->b_begin) * t->b_col;
+    s->b_row = t->b_row;
     s->n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
     if (!tr_view_absent(g->bias)) {
         s->c = t->l.sums;
@@ -285,7 +216,7 @@ static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_rang
     }
     s->ldc = g->c.ld;
     s->beta = t->inner.begin > 0 ? 1 : g->beta;
-    s->scales = !plain(g, s->beta);
+    s->scales = !cells_plain(g, s->beta);
     s->add = !s->scales && s->beta == 1;
     if (g->c.dtype == TR_F32)
         s->c = (float *)c;
@@ -294,60 +225,148 @@ static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_rang
     cpu_strip(s);
 }
 
-static void multiply(const struct tile *t)
+/* Lines that each of so many strips prefetches. */
+static int64_t lines_of(const struct cpu_ahead *a, int64_t strips)
 {
-    struct cpu_strip s = {.f32 = is_f32(t->g),
-                          .amx = t->amx,
-                          .cells = cpu_cells_of(cpu_length(t->inner), is_f32(t->g)),
-                          .b_row = t->b_row,
-                          .alpha = t->g->alpha,
-                          .ahead = t->ahead};
-    int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m, t->amx);
-    bool adds = t->g->beta != 0 || t->inner.begin > 0;
-    int64_t turns = strips * cpu_panels_of(n) * t->blocks;
+    return a->rows * ((a->bytes + LINE - 1) / LINE) / strips + 1;
+}
 
-    s.lines = t->ahead->rows * ((t->ahead->bytes + 63) / 64) / turns + 1;
+static struct cpu_ahead piece_of_b(const struct tr_gemm *g, struct cpu_range inner,
+                                   struct cpu_range cols)
+{
+    const struct tr_view *w = &g->b.w;
+    int64_t size = (int64_t)tr_dtype_bytes(w->dtype);
+    struct cpu_range rows = g->trans_b ? cols : inner, across = g->trans_b ? inner : cols;
+
+    return (struct cpu_ahead){.p = cpu_at(w, rows.begin, across.begin),
+                              .rows = cpu_length(rows),
+                              .bytes = cpu_length(across) * size,
+                              .ld = w->ld * size};
+}
+
+/* What by_panels reads after the panel at column j of the tile: the next one, or the first one of
+ * the next block, or what the next tile reads. */
+static struct cpu_ahead after_panel(const struct tile *t, int64_t j)
+{
+    int64_t n = cpu_length(t->cols);
+    struct cpu_range inner = t->inner;
+
+    j += CPU_PANEL;
+    if (j >= n) {
+        j = 0;
+        inner = (struct cpu_range){inner.end,
+                                   cpu_least(inner.end + cpu_length(inner), cells_inner(t->g))};
+    }
+    if (cpu_length(inner) == 0)
+        return *t->ahead;
+    j += t->cols.begin;
+    return piece_of_b(t->g, inner, (struct cpu_range){j, cpu_least(j + CPU_PANEL, t->cols.end)});
+}
+
+/* The rows of a that strip i reads, unless they are packed. */
+static struct cpu_ahead rows_of_strip(const struct tile *t, int64_t i, int64_t strips)
+{
+    const struct tr_view *a = &t->g->a;
+    int64_t size = (int64_t)tr_dtype_bytes(a->dtype);
+    struct cpu_range r;
+
+    if (i >= strips || t->g->trans_a)
+        return (struct cpu_ahead){.rows = 0};
+    r = cpu_strip_rows(cpu_length(t->rows), i, t->amx);
+    return (struct cpu_ahead){.p = cpu_at(a, t->rows.begin + r.begin, t->inner.begin),
+                              .rows = cpu_length(r),
+                              .bytes = cpu_length(t->inner) * size,
+                              .ld = a->ld * size};
+}
+
+/* All panels of the tile by each strip: they stay in the L2 cache. Meanwhile the rows of the next
+ * strip are prefetched, and by the last panel what the next tile reads. */
+static void by_strips(const struct tile *t, struct cpu_strip *s)
+{
+    int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m, t->amx);
+    int64_t last = cpu_panels_of(n) - 1, share = lines_of(t->ahead, strips * t->blocks);
+    bool adds = t->g->beta != 0 || t->inner.begin > 0;
+
     for (int64_t i = 0; i < strips; i++) {
         struct cpu_range r = cpu_strip_rows(m, i, t->amx);
+        struct cpu_ahead rows = rows_of_strip(t, i + 1, strips);
+        int64_t lines = lines_of(&rows, last > 0 ? last : 1);
 
-        rows_at(t, r, &s);
+        rows_at(t, i, s);
         for (int64_t j = 0; j < n; j += CPU_PANEL) {
+            bool is_last = j / CPU_PANEL == last;
+
+            s->ahead = is_last ? t->ahead : &rows;
+            s->lines = is_last ? share : lines;
             if (adds && i == 0)
                 bring_sums(t, r, j);
             if (adds && i + 1 < strips)
                 bring_sums(t, cpu_strip_rows(m, i + 1, t->amx), j);
-            one_strip(t, &s, r, j);
+            one_strip(t, s, r, j);
         }
     }
+}
+
+/* All strips by each panel, while the next panel is prefetched: packed rows of a stay in the L2
+ * cache. */
+static void by_panels(struct tile *t, struct cpu_strip *s)
+{
+    int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m, false);
+
+    for (int64_t j = 0; j < n; j += CPU_PANEL) {
+        struct cpu_ahead ahead = after_panel(t, j);
+
+        place_b(t, j, cpu_least(CPU_PANEL, n - j));
+        s->ahead = &ahead;
+        s->lines = lines_of(s->ahead, strips);
+        for (int64_t i = 0; i < strips; i++) {
+            struct cpu_range r = cpu_strip_rows(m, i, false);
+
+            rows_at(t, i, s);
+            if (i == 0)
+                bring_sums(t, r, j);
+            if (i + 1 < strips)
+                bring_sums(t, cpu_strip_rows(m, i + 1, false), j);
+            one_strip(t, s, r, j);
+        }
+    }
+}
+
+static void multiply(struct tile *t)
+{
+    struct cpu_strip s = {.f32 = cells_f32(t->g),
+                          .amx = t->amx,
+                          .cells = cpu_cells_of(cpu_length(t->inner), cells_f32(t->g)),
+                          .alpha = t->g->alpha};
+
+    if (t->wide)
+        by_panels(t, &s);
+    else
+        by_strips(t, &s);
 }
 
 struct cpu_ahead cells_tile_ahead(const struct cells_tile *t)
 {
     const struct tr_gemm *g = t->g;
-    int64_t size = (int64_t)tr_dtype_bytes(g->b.w.dtype);
+    struct cpu_range cols = t->cols;
 
-    if (is_packed(g)) /* sequentially */
-        return (struct cpu_ahead){.p = (const char *)packed_at(g, t->cols.begin),
+    if (cells_packed(g)) /* sequentially */
+        return (struct cpu_ahead){.p = (const char *)packed_at(g, cols.begin),
                                   .rows = 1,
-                                  .bytes = cpu_panels_of(cpu_length(t->cols)) * CPU_PANEL *
-                                           cpu_cells_of(inner_of(g), is_f32(g)) * CELL};
-    if (g->trans_b)
-        return (struct cpu_ahead){.p = cpu_at(&g->b.w, t->cols.begin, 0),
-                                  .rows = cpu_length(t->cols),
-                                  .bytes = depth_of(g) * size,
-                                  .ld = g->b.w.ld * size};
-    return (struct cpu_ahead){.p = cpu_at(&g->b.w, 0, t->cols.begin),
-                              .rows = depth_of(g),
-                              .bytes = cpu_length(t->cols) * size,
-                              .ld = g->b.w.ld * size};
+                                  .bytes = cpu_panels_of(cpu_length(cols)) * CPU_PANEL *
+                                           cpu_cells_of(cells_inner(g), cells_f32(g)) * CELL};
+    if (cells_tile_wide(g))
+        cols.end = cpu_least(cols.begin + CPU_PANEL, cols.end);
+    return piece_of_b(g, (struct cpu_range){0, cells_depth(g)}, cols);
 }
 
 void cells_tile_run(const struct cells_tile *whole, void *work, struct cpu_ahead *ahead)
 {
     const struct tr_gemm *g = whole->g;
-    int64_t depth = depth_of(g), D = inner_of(g);
+    int64_t depth = cells_depth(g), D = cells_inner(g);
     struct tile t = {.g = g,
-                     .amx = whole->amx && !is_f32(g),
+                     .amx = whole->amx && !cells_f32(g),
+                     .wide = cells_tile_wide(g),
                      .rows = whole->rows,
                      .cols = whole->cols,
                      .l = lane_of(g, work),

@@ -15,6 +15,8 @@ struct cells_tile {
 int64_t cells_tile_rows(const struct tr_gemm *g);
 int64_t cells_tile_cols(const struct tr_gemm *g);
 size_t cells_tile_bytes(const struct tr_gemm *g);
+/* Whether a tile packs its rows of a, once for all its columns: less of them cost less. */
+bool cells_tile_wide(const struct tr_gemm *g);
 
 /* The part of b that the tile reads first. */
 struct cpu_ahead cells_tile_ahead(const struct cells_tile *t);

@@ -70,6 +70,11 @@ static inline int64_t cpu_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static inline int64_t cpu_most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 struct cpu_range {
     int64_t begin, end;
 };

@@ -269,6 +269,10 @@ void cpu_turn(const struct cpu_turn *t)
 {
     int64_t rows = t->rows / 8 * 8, cols = t->cols / 8 * 8;
 
+    if (t->rows % CPU_SQUARE == 0 && t->cols % CPU_SQUARE == 0 && cpu_cells_have(true)) {
+        cpu_cells_turn(t);
+        return;
+    }
     for (int64_t i = 0; i < rows; i += 8)
         for (int64_t j = 0; j < cols; j += 8)
             turn_square(t->dst + j * t->ldd + i, t->ldd, t->src + i * t->lds + j, t->lds);

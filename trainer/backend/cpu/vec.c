@@ -8,6 +8,7 @@
 enum {
     PIECE = 1 << 12, /* elements of a piece; a piece lies within a row */
     BESIDE = 16,     /* sums that stay in registers */
+    AHEAD = 1 << 10, /* elements: squares prefetches so far */
 };
 
 /* A view as pieces of its rows. */
@@ -142,27 +143,17 @@ static uint64_t bits_of(double x)
 
 /* Blocks side by side, element by element, so that no sum waits for another. A product of two
  * floats is exact in a double: fused or not, the bits are the same. */
-CPU_KERNEL static void add_squares(const float *turned, int64_t blocks, double *sums)
+CPU_KERNEL static void add_squares(const float (*turned)[BESIDE], double *sums)
 {
-    int64_t b = 0;
+    double sum[BESIDE] = {0};
 
-    for (; b + BESIDE <= blocks; b += BESIDE) {
-        double sum[BESIDE] = {0};
+    for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++)
+        for (int i = 0; i < BESIDE; i++) {
+            double v = turned[k][i];
 
-        for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++)
-            for (int i = 0; i < BESIDE; i++) {
-                double v = turned[k * blocks + b + i];
-
-                sum[i] += v * v;
-            }
-        memcpy(sums + b, sum, sizeof(sum));
-    }
-    for (; b < blocks; b++)
-        for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++) {
-            double v = turned[k * blocks + b];
-
-            sums[b] += v * v;
+            sum[i] += v * v;
         }
+    memcpy(sums, sum, sizeof(sum));
 }
 
 static int64_t count_nonfinite(const float *x, int64_t n)
@@ -174,21 +165,28 @@ static int64_t count_nonfinite(const float *x, int64_t n)
     return found;
 }
 
+/* sums: of each block of x, the last of which may be shorter. */
 static void squares(const float *x, int64_t n, double sums[PIECE / TR_SUMSQ_BLOCK])
 {
-    int64_t full = n / TR_SUMSQ_BLOCK;
-    float turned[PIECE];
+    int64_t b = 0;
+    float turned[TR_SUMSQ_BLOCK][BESIDE];
 
-    memset(sums, 0, PIECE / TR_SUMSQ_BLOCK * sizeof(*sums));
-    cpu_turn(&(struct cpu_turn){.dst = turned,
-                                .ldd = full,
-                                .src = x,
-                                .lds = TR_SUMSQ_BLOCK,
-                                .rows = full,
-                                .cols = TR_SUMSQ_BLOCK});
-    add_squares(turned, full, sums);
-    for (int64_t i = full * TR_SUMSQ_BLOCK; i < n; i++)
-        sums[full] += (double)x[i] * (double)x[i];
+    for (; (b + BESIDE) * TR_SUMSQ_BLOCK <= n; b += BESIDE) {
+        for (int64_t i = 0; i < BESIDE * TR_SUMSQ_BLOCK; i += 16)
+            __builtin_prefetch(x + b * TR_SUMSQ_BLOCK + i + AHEAD, 0, 2);
+        cpu_turn(&(struct cpu_turn){.dst = turned[0],
+                                    .ldd = BESIDE,
+                                    .src = x + b * TR_SUMSQ_BLOCK,
+                                    .lds = TR_SUMSQ_BLOCK,
+                                    .rows = BESIDE,
+                                    .cols = TR_SUMSQ_BLOCK});
+        add_squares(turned, sums + b);
+    }
+    for (; b * TR_SUMSQ_BLOCK < n; b++) {
+        sums[b] = 0;
+        for (int64_t i = b * TR_SUMSQ_BLOCK; i < cpu_least(n, (b + 1) * TR_SUMSQ_BLOCK); i++)
+            sums[b] += (double)x[i] * (double)x[i];
+    }
 }
 
 enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a,
