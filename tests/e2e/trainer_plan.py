@@ -345,7 +345,7 @@ def trained():
              "offload_optimizer.device \"cpu\") needs 11.5 (host 108) and would fit; weights whole, optimizer in host (zero_optimization.stage 2, "
              "offload_optimizer.device \"cpu\") needs 19.1 (host 108) and would fit\n"),
             (["--check", "--gpus", 1] + asked, 2, " of 83.3 GB (97 % of 85.9 GB), with samples of 2048 tokens; ZeRO-3 (zero_optimization.stage 3) needs "
-             "126.2; ZeRO-3, optimizer in host memory (zero_optimization.stage 3, offload_optimizer.device \"cpu\") needs 18.9 (host 108) and would fit; "),
+             "125.7; ZeRO-3, optimizer in host memory (zero_optimization.stage 3, offload_optimizer.device \"cpu\") needs 18.9 (host 108) and would fit; "),
             (["--check", "--gpus", 1, "--host_memory", 100] + asked, 2, "needs 18.9 (host 108): take more ranks, or --finetuning_type lora\n"),
             (["--check", "--gpus", 2, "--gpu", "a100-40g"] + asked + ["--deepspeed", hosted], 0, "weights whole, optimizer in host: 17.9 GiB of 39.4 GiB a rank, "),
             (["--check", "--gpus", 2, "--host_memory", 100] + asked + ["--deepspeed", hosted], 2,

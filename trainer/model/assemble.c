@@ -526,6 +526,7 @@ enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lo
                               .sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32,
                               .beside = m->o.beside,
                               .wire = m->o.wire,
+                              .once = m->o.once,
                               .tokens_max = m->o.tokens_max,
                               .host = m->o.host,
                               .muon = m->o.muon};

@@ -103,6 +103,7 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
         o->host = (struct tr_grads_host){.be = o->be, .tile = job->tile, .disk = disk};
     o->compute = job->compute;
     o->wire = job->wire;
+    o->once = job->accumulation == 1;
     o->state_block = job->coded ? TR_CODED_BLOCK : 0;
     o->muon = job->muon;
     o->limits = job->limits;

@@ -230,7 +230,8 @@ static void list_buffers(const struct tr_grads *g, struct buffer out[BUFFERS])
     int64_t rows = g->cols * g->o.tokens_max;
 
     out[SUMS] = (struct buffer){g->o.sum, g->flat};
-    out[WINDOW] = (struct buffer){g->o.sum, g->window_elements};
+    out[WINDOW] =
+        (struct buffer){g->o.sum, grads_sums_alone(g) && g->o.once ? 0 : g->window_elements};
     out[SECOND] =
         (struct buffer){g->o.sum, grads_beside(g) && !grads_rounds(g) ? g->window_elements : 0};
     out[ARRIVED] = (struct buffer){g->wire, grads_arrived(g, most / g->ranks)};

@@ -12,7 +12,8 @@
  * sum = ((sum + g_0) + g_1) + …, in f32 whatever the type on the wire. So the bits of a sum depend
  * on the order of the step's micro-batches alone: not on the number of ranks, the stage, the
  * accumulation or the transport. Of an embedding that is the head as well, the head's parts of all
- * ranks are added first.
+ * ranks are added first. The first gradient of a step of a rank that is alone is the sum, and is
+ * written there if sums are on the device.
  *
  * Between nodes of equally many ranks the sum goes from node to node (comm/chain.h) where that
  * sends fewer bytes, else all ranks send their parts to the owner: the bits are the same. That is
@@ -56,6 +57,7 @@ struct tr_grads_opts {
     enum tr_dtype sum;      /* f32* of ops.h */
     enum tr_dtype wire;     /* bf16, f16: what ranks send each other is rounded to it, once, where
                                there are several; else the type of sums */
+    bool once;              /* a step has one micro-batch: one rank needs no window then */
     int64_t tokens_max;     /* of a micro-batch */
     struct tr_grads_host host;
     bool muon; /* the optimizer's, kept for it: tr_model_opts has it */

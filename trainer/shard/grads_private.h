@@ -86,6 +86,8 @@ struct tr_view grads_sums_of(const struct tr_grads *g, const struct grads_part *
 /* x in the type of the wire: itself, or rounded in q. */
 enum fr_rc grads_on_wire(const struct tr_grads *g, struct tr_queue *q, struct tr_view *x,
                          struct fr_err *err);
+/* Whether the first gradients of a step are written into the sums: none of them leave this rank. */
+bool grads_sums_alone(const struct tr_grads *g);
 /* Whether gradients are rounded on their way. */
 static inline bool grads_rounds(const struct tr_grads *g)
 {

@@ -2,6 +2,8 @@
 #include "trainer/backend/trace.h"
 #include "trainer/shard/grads_private.h"
 
+#include <assert.h>
+
 void tr_grads_reset(struct tr_grads *g)
 {
     for (size_t i = 0; i < g->nparts; i++)
@@ -20,14 +22,33 @@ static const struct tr_view *window_in_turn(const struct tr_grads *g)
     return g->turn % 2 == 0 ? &g->window : &g->second;
 }
 
+bool grads_sums_alone(const struct tr_grads *g)
+{
+    return g->ranks == 1 && !grads_hosted(g);
+}
+
+static bool is_sum(const struct tr_grads *g, const struct grads_part *p)
+{
+    return grads_sums_alone(g) && p->fresh;
+}
+
+/* Where the gradient of a unit is written. */
+static struct tr_view window_of(const struct tr_grads *g, int unit)
+{
+    const struct grads_part *p = g->part_of[unit] >= 0 ? &g->parts[g->part_of[unit]] : NULL;
+
+    if (grads_is_norm(&g->o.shard->units[unit]))
+        return g->norm_window;
+    return p != NULL && is_sum(g, p) ? grads_sums_of(g, p) : *window_in_turn(g);
+}
+
 /* A dry run calls it before there is memory: an address that is not read. */
 struct tr_view tr_grads_view(const struct tr_grads *g, int unit, int i)
 {
     const struct unit *u = &g->o.shard->units[unit];
     const struct tr_unit_tensor *t = &u->tensors[i];
-    const struct tr_view *v = grads_is_norm(u) ? &g->norm_window : window_in_turn(g);
     size_t at = u->at[i] + (grads_is_norm(u) ? u->base_at : 0);
-    char *p = v->p != NULL ? v->p : (char *)(uintptr_t)4096;
+    char *p = g->buffer != NULL ? window_of(g, unit).p : (char *)(uintptr_t)4096;
 
     return tr_view_of(p + (size_t)grads_elements_of(u, at) * tr_dtype_bytes(g->o.sum), g->o.sum,
                       t->rank, t->shape);
@@ -135,6 +156,11 @@ enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, str
 
     if (k < 0)
         return FR_OK;
+    if (is_sum(g, &g->parts[k])) {
+        g->parts[k].fresh = false;
+        return FR_OK;
+    }
+    assert(!g->o.once || !grads_sums_alone(g));
     rc = reduce(g, q, &g->parts[k], *window_in_turn(g), g->o.shard->units[unit].what, err);
     return rc == FR_OK ? next_window(g, q, err) : rc;
 }
