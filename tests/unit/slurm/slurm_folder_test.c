@@ -120,6 +120,17 @@ static void test_wrong_texts(void)
     }
 }
 
+/* What lies behind the text is none of it, whatever it is. */
+static void test_cut_text(void)
+{
+    static const char text[] = "claim 3\nabc\n";
+    struct fr_str rest = {text, sizeof(text) - 2}, name, bytes;
+
+    CHECK(!fr_folder_next(&rest, &name, &bytes));
+    rest = (struct fr_str){text, sizeof(text) - 1};
+    CHECK(fr_folder_next(&rest, &name, &bytes) && fr_str_is(bytes, "abc") && rest.n == 0);
+}
+
 /* Only WORK/alloc/TAG is touched. */
 static void test_wrong_paths(void)
 {
@@ -168,6 +179,7 @@ int main(void)
     test_twice();
     test_read();
     test_wrong_texts();
+    test_cut_text();
     test_wrong_paths();
     test_removed();
     CHECK_INT(fr_remove_tree(work, NULL), FR_OK);
