@@ -129,6 +129,8 @@ static void xent_chunk(enum tr_dtype t, enum tr_dtype wt, const int64_t *size, b
         OP_BIND(c, a, state.acc, state, TR_F32, {T, H}, .gap = 1, .scale = before,
                 .loose = most * loose);
         OP_BIND(c, a, state.target_row, state, t, {T, H}, .gap = 2);
+    } else if (first) {
+        OP_BIND(c, a, z, OP_OUT, TR_F32, {T, rows}, .gap = 3, .loose = 4);
     }
     OP_BIND(c, a, F, OP_IN, t, {T, H}, .gap = 3, .scale = wt == TR_F8_E4M3 ? 0.05 : 1);
     bind_head(c, a, wt, size);

@@ -156,6 +156,8 @@ static void chunk_row(const struct tr_xent *a, int64_t t, double *z)
         for (int64_t k = 0; k < H; k++)
             z[v] += ref_at(&a->F, t, k) * ref_weight(&a->w, v, k);
         max = fmax(max, z[v]);
+        if (!tr_view_absent(a->z))
+            ref_put(&a->z, t, v, z[v]);
     }
     keep = a->first ? 0 : exp(old - max);
     l = a->first ? 0 : ref_at(&s->l, t, 0) * keep;

@@ -268,12 +268,14 @@ void tr_check_xent_chunk(struct tr_check *c, const struct tr_xent *a)
     const struct tr_need needs[] = {
         {"F", &a->F, C, 2, {T, H}},
         {"targets", &a->targets, I32 | FEW, 1, {T}},
+        {"z", &a->z, S | OUT | OPT, 2, {T, a->w.w.shape[0]}},
     };
 
+    tr_check_that(c, tr_view_absent(a->z) || tr_view_absent(a->state.acc), "z stands beside acc");
     tr_check_product(c, T, H, a->w.w.shape[0]);
     if (!tr_view_absent(a->state.acc)) /* exp(z - m) Wc too */
         c->cost.flop *= 2;
-    tr_check_views(c, a->F.dtype, a->w.w.dtype, needs, 2);
+    tr_check_views(c, a->F.dtype, a->w.w.dtype, needs, 3);
     tr_check_weight(c, &a->w, a->w.w.shape[0], H);
     check_state(c, &a->state, FEW | (a->first ? OUT : ADD), a->F.shape);
 }
@@ -282,8 +284,10 @@ void tr_check_xent_bwd(struct tr_check *c, const struct tr_xent_grad *a)
 {
     int64_t T = a->dz.shape[0], rows = a->dz.shape[1];
     const struct tr_need needs[] = {
-        {"dz", &a->dz, C | OUT, 2, {T, rows}}, {"z", &a->z, S, 2, {T, rows}},
-        {"m", &a->m, S | FEW, 1, {T}},         {"l", &a->l, S | FEW, 1, {T}},
+        {"dz", &a->dz, C | OUT, 2, {T, rows}},
+        {"z", &a->z, S, 2, {T, rows}},
+        {"m", &a->m, S | FEW, 1, {T}},
+        {"l", &a->l, S | FEW, 1, {T}},
         {"targets", &a->targets, I32 | FEW, 1, {T}},
     };
 

@@ -238,9 +238,10 @@ struct tr_swiglu_grad {
 
 /*
  * Cross-entropy over a vocabulary that comes in chunks of rows (each once, in any fixed order).
- * xent_chunk, logits z = F Wc^T never stored whole: for each t keeps m = max z, l = sum exp(z-m),
- * acc = sum exp(z-m) Wc, and from the chunk that holds the target its logit and its row.
- * exp(z-m) may be rounded to C as a factor of acc. first: the state is begun, whatever it held.
+ * xent_chunk, logits = F Wc^T never stored whole unless z is given: for each t keeps m = max of
+ * them, l = sum exp(logit-m), acc = sum exp(logit-m) Wc, and from the chunk that holds the target
+ * its logit and its row. exp(logit-m) may be rounded to C as a factor of acc. first: the state is
+ * begun, whatever it held.
  */
 struct tr_xent_state {
     struct tr_view m;            /* (T) f32* */
@@ -252,6 +253,7 @@ struct tr_xent_state {
 
 struct tr_xent {
     struct tr_xent_state state; /* += */
+    struct tr_view z;           /* (T, rows) f32* = optional, without acc: for xent_bwd */
     struct tr_view F;           /* (T, H) C in */
     struct tr_weight w;         /* (rows, H) C in */
     int64_t row0;               /* vocabulary index of w's first row */

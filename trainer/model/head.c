@@ -10,6 +10,11 @@ static struct tr_weight chunk_weight(const struct tr_head_opts *o, const struct 
     return tr_shard_weight(ctx->shard, o->chunk0 + i, 0);
 }
 
+static int64_t rows_of(const struct tr_head_opts *o, int i)
+{
+    return o->V - i * o->rows < o->rows ? o->V - i * o->rows : o->rows;
+}
+
 /* Rows of x (T, H) of the tokens with a target: x itself, or in `to` (scored, H). */
 static struct tr_view scored_rows(struct tr_ctx *ctx, struct tr_view x, struct tr_view to)
 {
@@ -46,6 +51,13 @@ static struct tr_xent_state carve_state(const struct tr_head_opts *o, struct tr_
     return s;
 }
 
+/* The logits of a chunk, from its forward to its backward if the block keeps them. */
+static struct tr_view carve_logits(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
+                                   int64_t n)
+{
+    return tr_carve2(&ctx->work, ctx->sum, n, rows_of(o, i));
+}
+
 /* The scores are copied from the workspace; the caller syncs before its next use. */
 static void copy_scores(struct tr_ctx *ctx, const struct tr_xent_finish *f)
 {
@@ -78,6 +90,11 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
         c.w = chunk_weight(o, ctx, i);
         c.row0 = i * o->rows;
         c.first = i == 0;
+        if (ctx->kept != NULL && o->trained) {
+            tr_keep(ctx, false);
+            c.z = carve_logits(o, ctx, i, n);
+            tr_keep_end(ctx);
+        }
         TR_RUN(ctx, xent_chunk, &c);
         tr_ctx_release(ctx, o->chunk0 + i, 1);
     }
@@ -92,11 +109,6 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     ctx->work.used = mark;
 }
 
-static int64_t rows_of(const struct tr_head_opts *o, int i)
-{
-    return o->V - i * o->rows < o->rows ? o->V - i * o->rows : o->rows;
-}
-
 /* F (scored, H) is the head's input; dF f32*. */
 struct head_grad {
     const struct tr_saved *saved;
@@ -109,13 +121,15 @@ static void chunk_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
 {
     int64_t n = h->F.shape[0], rows = rows_of(o, i);
     size_t mark = ctx->work.used;
-    struct tr_view z = tr_carve2(&ctx->work, ctx->sum, n, rows), dz = z;
-    struct tr_view dw = tr_grads_view(ctx->grads, o->chunk0 + i, 0);
-    struct tr_gemm logits = {
-        .c = z, .a = h->F, .b = chunk_weight(o, ctx, i), .trans_b = true, .alpha = 1};
+    struct tr_view z, dz, dw = tr_grads_view(ctx->grads, o->chunk0 + i, 0);
+    struct tr_gemm logits = {.a = h->F, .b = chunk_weight(o, ctx, i), .trans_b = true, .alpha = 1};
     struct tr_gemm x = {.c = h->dF, .b = logits.b, .alpha = 1, .beta = i > 0 ? 1.0F : 0.0F};
     struct tr_gemm w = {.c = dw, .b = {.w = h->F}, .trans_a = true, .alpha = 1};
 
+    tr_keep(ctx, true);
+    logits.c = z = dz = carve_logits(o, ctx, i, n);
+    TR_RUN(ctx, gemm, &logits);
+    tr_keep_end(ctx);
     if (ctx->compute != ctx->sum)
         dz = tr_carve2(&ctx->work, ctx->compute, n, rows);
     struct tr_xent_grad g = {.dz = dz,
@@ -127,7 +141,6 @@ static void chunk_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
                              .scale = ctx->loss_scale};
 
     x.a = w.a = dz;
-    TR_RUN(ctx, gemm, &logits);
     TR_RUN(ctx, xent_bwd, &g);
     TR_RUN(ctx, gemm, &x);
     if (n > 0)

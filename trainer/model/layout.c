@@ -247,7 +247,8 @@ enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
     return FR_OK;
 }
 
-/* A dry run in which all blocks keep their values measures these. */
+/* A dry run in which all blocks keep their values measures these. The head's logits, which spare
+ * half as much work a byte as what other blocks keep, come last. */
 void tr_model_keep(struct tr_model *m, size_t bytes)
 {
     struct tr_carve *kept = m->slots[0].full.kept, c = nowhere();
@@ -260,10 +261,12 @@ void tr_model_keep(struct tr_model *m, size_t bytes)
     for (int i = m->lowest; i < m->nblocks; i++)
         kept[i] = nowhere();
     (void)dry_run(m, &err);
-    for (int i = m->nblocks - 1; i >= m->lowest && kept[i].peak <= left; i--) {
+    for (int i = m->nblocks - 2; i >= m->lowest && kept[i].peak <= left; i--) {
         m->keep[i] = kept[i].peak;
         left -= kept[i].peak;
     }
+    if (m->lowest < m->nblocks && kept[m->nblocks - 1].peak <= left)
+        m->keep[m->nblocks - 1] = kept[m->nblocks - 1].peak;
     lay_out(m, &c);
     m->work_bytes = dry_run(m, &err);
     m->buffer_bytes = c.used + m->work_bytes;

@@ -7,8 +7,9 @@
 
 enum { LOGITS = 1 << 22, TOKENS_MIN = 64 }; /* f32 logits at once; tokens at once, at least */
 
-/* Updates maximum and sum of token t; turns its logits z into exp(z - m). */
-static void softmax(const struct tr_xent *a, int64_t t, float *z)
+/* Updates maximum and sum of token t; turns its logits into exp(logit - m), in `lane` (rows) if
+ * they are to stay. */
+static void softmax(const struct tr_xent *a, int64_t t, float *z, float *lane)
 {
     const struct tr_xent_state *s = &a->state;
     int64_t rows = a->w.w.shape[0], H = a->F.shape[1];
@@ -26,6 +27,8 @@ static void softmax(const struct tr_xent *a, int64_t t, float *z)
     }
     if (target >= 0 && at >= 0 && at < rows)
         *logit = z[at];
+    if (!tr_view_absent(a->z))
+        z = memcpy(lane, z, (size_t)rows * sizeof *z);
     *l = (a->first ? 0 : *l * keep) + cpu_exp_sum(z, max, rows);
     *m = max;
     if (tr_view_absent(s->acc))
@@ -65,23 +68,27 @@ static void halve(float *z, int64_t n)
     }
 }
 
-/* Tokens begin .. end of a call; z holds their logits and then H floats for each thread. */
+/* Tokens begin .. end of a call, their logits, and floats for each thread. */
 struct span {
     const struct tr_xent *a;
     int64_t begin, end;
-    float *z;
+    struct tr_view z;
+    float *lanes;
 };
+
+/* Floats of a thread: a row of the weight, or logits that are changed. */
+static int64_t lane_floats(const struct tr_xent *a)
+{
+    return tr_view_absent(a->z) ? a->F.shape[1] : a->w.w.shape[0];
+}
 
 static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct span *s,
                               struct fr_err *err)
 {
     const struct tr_xent *a = s->a;
-    int64_t rows = a->w.w.shape[0], H = a->F.shape[1], n = s->end - s->begin;
-    struct tr_gemm g = {.c = tr_view2(s->z, TR_F32, n, rows),
-                        .a = tr_view_rows(a->F, s->begin, n),
-                        .b = a->w,
-                        .trans_b = true,
-                        .alpha = 1};
+    int64_t rows = a->w.w.shape[0], n = s->end - s->begin;
+    struct tr_gemm g = {
+        .c = s->z, .a = tr_view_rows(a->F, s->begin, n), .b = a->w, .trans_b = true, .alpha = 1};
     bool grad = !tr_view_absent(a->state.acc);
     bool half = a->w.w.dtype == TR_BF16 && (cpu->cells_bf16 || cpu->onednn != NULL);
     enum fr_rc rc = cpu_product(cpu, q, &g, err);
@@ -90,18 +97,20 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
         return rc;
 #pragma omp parallel for num_threads(cpu->threads) if (n * rows > CPU_SMALL)
     for (int64_t i = 0; i < n; i++) {
-        softmax(a, s->begin + i, s->z + i * rows);
+        float *z = (float *)s->z.p + i * s->z.ld, *lane = cpu_lane(s->lanes, lane_floats(a));
+
+        softmax(a, s->begin + i, z, lane);
         if (grad)
-            keep_row(a, s->begin + i, cpu_lane(s->z + n * rows, H));
+            keep_row(a, s->begin + i, lane);
         if (grad && half)
-            halve(s->z + i * rows, rows);
+            halve(z, rows);
     }
     if (!grad)
         return FR_OK;
     g = (struct tr_gemm){
         .c = tr_view_rows(a->state.acc, s->begin, n), .a = g.c, .b = a->w, .alpha = 1, .beta = 1};
     if (half) {
-        g.a = tr_view2(s->z, TR_BF16, n, rows);
+        g.a = tr_view2(s->z.p, TR_BF16, n, rows);
         g.a.ld = 2 * rows;
     }
     return cpu_product(cpu, q, &g, err);
@@ -113,28 +122,38 @@ static int64_t xent_step(const struct tr_xent *a)
     int64_t rows = a->w.w.shape[0], T = a->F.shape[0];
     int64_t step = rows > 0 && LOGITS / rows > TOKENS_MIN ? LOGITS / rows : TOKENS_MIN;
 
-    return step < T ? step : T;
+    return step < T && tr_view_absent(a->z) ? step : T;
+}
+
+/* Logits that nobody wants, then the threads' lanes. */
+static int64_t logits_of(const struct tr_xent *a)
+{
+    return tr_view_absent(a->z) ? xent_step(a) * a->w.w.shape[0] : 0;
 }
 
 size_t cpu_xent_bytes(const struct cpu *cpu, const struct tr_xent *a)
 {
-    return (size_t)(xent_step(a) * a->w.w.shape[0] + cpu->threads * (a->F.shape[1] + 16)) *
-           sizeof(float);
+    return (size_t)(logits_of(a) + cpu->threads * (lane_floats(a) + 16)) * sizeof(float);
 }
 
 enum fr_rc tr_cpu_xent_chunk(void *self, struct tr_queue *q, const struct tr_xent *a,
                              struct fr_err *err)
 {
     struct cpu *cpu = self;
-    int64_t T = a->F.shape[0], step = xent_step(a);
-    void *z;
+    int64_t T = a->F.shape[0], step = xent_step(a), rows = a->w.w.shape[0];
+    void *work;
     enum fr_rc rc;
 
-    if (a->w.w.shape[0] == 0)
+    if (rows == 0)
         return fr_fail(err, FR_SHAPE, "xent_chunk: a chunk without rows");
-    rc = cpu_work(q, CPU_WORK_OP, cpu_xent_bytes(cpu, a), &z, err);
-    for (int64_t t = 0; t < T && rc == FR_OK; t += step)
-        rc = some_tokens(cpu, q, &(struct span){a, t, t + step < T ? t + step : T, z}, err);
+    rc = cpu_work(q, CPU_WORK_OP, cpu_xent_bytes(cpu, a), &work, err);
+    for (int64_t t = 0; t < T && rc == FR_OK; t += step) {
+        struct span s = {a, t, cpu_least(t + step, T), a->z, (float *)work + logits_of(a)};
+
+        if (tr_view_absent(a->z))
+            s.z = tr_view2(work, TR_F32, s.end - t, rows);
+        rc = some_tokens(cpu, q, &s, err);
+    }
     return rc;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Cross-entropy over chunks of the vocabulary. xent_chunk ("+="; "=" when first) takes some
- * hundreds of tokens at a time. Logits z = F Wc^T go to the workspace in f32 (never T x V). A block
+ * hundreds of tokens at a time. Logits z = F Wc^T go to the workspace in f32 (never T x V), or all
+ * of them to where the caller wants them. A block
  * owns a token: it finds the maximum, the sum, and the target's logit and row, rescales acc, and
  * writes p = exp(z - m) in the compute type. Then acc += p Wc. xent_finish ("="; loss_sum "+="): dF
  * = scale * (acc / l - row of the target); a block owns a token and moves these three once; the
@@ -203,15 +204,17 @@ enum fr_rc tr_cuda_xent_chunk(struct cuda *cuda, struct tr_queue *q, const struc
     if (T == 0)
         return FR_OK;
     step = LOGITS / rows > least ? LOGITS / rows : least;
-    step = step < T ? step : T;
-    z = ((size_t)(step * wide) * sizeof(float) + 255) / 256 * 256;
-    p = (size_t)(step * wide) * tr_dtype_bytes(a->F.dtype);
+    step = step < T && a->z.p == NULL ? step : T;
+    z = a->z.p != NULL ? 0 : ((size_t)(step * wide) * sizeof(float) + 255) / 256 * 256;
+    p = a->z.p != NULL ? 0 : (size_t)(step * wide) * tr_dtype_bytes(a->F.dtype);
     rc = cuda_work(q, LT_WORKSPACE + z + p, &work, err);
     for (int64_t t = 0; t < T && rc == FR_OK; t += step) {
         int64_t n = T - t < step ? T - t : step;
         char *room = static_cast<char *>(work) + LT_WORKSPACE;
         struct part x = {t, n, table(room, TR_F32, n, rows), table(room + z, a->F.dtype, n, rows)};
 
+        if (a->z.p != NULL)
+            x.z = a->z;
         rc = some_tokens(cuda, q, a, &x, err);
     }
     return rc;
