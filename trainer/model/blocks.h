@@ -114,8 +114,9 @@ enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, stru
 
 /*
  * head: norm, then logits by row chunks of the head, each gathered once. The loss is cross-entropy
- * with its gradient, over tokens with a target only; the logits are never whole. A trained head
- * computes the logits of a chunk again in the backward, 8*T*H*V FLOP in all.
+ * with its gradient, over tokens with a target only. The logits are never whole, but where a head
+ * that trains keeps them for its backward, in f32: 6*T*H*V FLOP in all. Else it computes those of a
+ * chunk again, 8*T*H*V.
  */
 struct tr_head_opts {
     struct tr_norm norm;

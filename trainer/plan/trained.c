@@ -65,6 +65,7 @@ enum fr_rc tr_plan_trained(const struct tr_plan_job *job, struct tr_plan_trained
     struct walk w = {.job = job, .out = out};
     int64_t layers = job->config->num_hidden_layers, first;
     double tokens = (double)job->cutoff, back = job->keep_bytes > 0 ? 3.6 : 4.6;
+    double head = job->keep_bytes > 0 ? 1.5 : 2; /* of a trained one, beside a frozen one */
     enum fr_rc rc = tr_model_tensors(job->config, find_lowest, &w, err);
 
     *out = (struct tr_plan_trained){.flops = 0};
@@ -73,7 +74,7 @@ enum fr_rc tr_plan_trained(const struct tr_plan_job *job, struct tr_plan_trained
     first = w.lowest > 0 ? w.lowest : 0;
     out->flops += tr_plan_core(job->config, tokens, 0, first) +
                   back * tr_plan_core(job->config, tokens, first, layers) +
-                  tr_plan_head_flops(job) * (out->head ? 2 : 1);
+                  tr_plan_head_flops(job) * (out->head ? head : 1);
     return rc;
 }
 
