@@ -40,7 +40,7 @@ static void test_trained_flops(void)
         {"all, kept",
          {.all = true},
          1,
-         ALL * (6 * LINEAR + 3.6 * core) + 2 * head,
+         ALL * (6 * LINEAR + 3.6 * core) + 1.5 * head,
          ALL * (LINEAR + 2 * H) + H + 2 * V * H},
         {"the last layer",
          {.all = true, .freeze = true, .first = 2, .last = 3},
