@@ -55,7 +55,7 @@ struct tr_model_opts {
                                              that train are in the host's memory */
     enum tr_dtype compute;                /* F32, BF16, F16 (F64: ref backend) */
     enum tr_dtype wire;                   /* of gradients of weights, as of tr_grads_opts */
-    bool once;                            /* the same */
+    bool once;                            /* as of tr_grads_opts */
     bool partition;                       /* ZeRO stage 3 */
     enum tr_place place;
     struct tr_shard_limits limits;

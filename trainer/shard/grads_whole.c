@@ -62,6 +62,8 @@ static enum fr_rc collect(struct tr_grads *g, struct tr_queue *q, const struct g
     const char *mine = shard_home(g->o.shard, u) + u->base_at;
     enum fr_rc rc = FR_OK;
 
+    if (g->ranks == 1 && host == NULL)
+        return FR_OK;
     if (g->ranks == 1) {
         rc = to_host(g, q, host, mine, u->share, err);
         return rc == FR_OK ? tr_sync(g->o.be, q, err) : rc;

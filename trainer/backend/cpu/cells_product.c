@@ -86,7 +86,8 @@ static void even(struct tiles *all)
     }
 }
 
-/* Makes tiles smaller if there are too few for all threads: first narrower, then lower. */
+/* Makes tiles smaller if there are too few for all threads: first narrower, then lower; wide ones,
+ * which pack their rows, the other way round. */
 static void divide(struct tiles *all, const struct tr_gemm *any)
 {
     bool wide = cells_tile_wide(any);

@@ -8,7 +8,7 @@
 enum {
     PIECE = 1 << 12, /* elements of a piece; a piece lies within a row */
     BESIDE = 16,     /* sums that stay in registers */
-    AHEAD = 1 << 10, /* elements: squares prefetches so far */
+    AHEAD = 1 << 10, /* elements from those that are squared to those that are prefetched */
 };
 
 /* A view as pieces of its rows. */

@@ -1,5 +1,5 @@
-/* Cross-entropy over chunks of the vocabulary: a chunk's logits exist for a few hundred tokens at a
- * time. */
+/* Cross-entropy over chunks of the vocabulary: unless the caller keeps them, a chunk's logits exist
+ * for a few hundred tokens at a time. */
 #include "trainer/backend/cpu/cpu.h"
 
 #include <math.h>
@@ -125,7 +125,7 @@ static int64_t xent_step(const struct tr_xent *a)
     return step < T && tr_view_absent(a->z) ? step : T;
 }
 
-/* Logits that nobody wants, then the threads' lanes. */
+/* Logits in the scratch, in front of the threads' lanes: none if the caller keeps them. */
 static int64_t logits_of(const struct tr_xent *a)
 {
     return tr_view_absent(a->z) ? xent_step(a) * a->w.w.shape[0] : 0;

@@ -1,15 +1,14 @@
 /*
  * Cross-entropy over chunks of the vocabulary. xent_chunk ("+="; "=" when first) takes some
- * hundreds of tokens at a time. Logits z = F Wc^T go to the workspace in f32 (never T x V), or all
- * of them to where the caller wants them. A block
- * owns a token: it finds the maximum, the sum, and the target's logit and row, rescales acc, and
- * writes p = exp(z - m) in the compute type. Then acc += p Wc. xent_finish ("="; loss_sum "+="): dF
- * = scale * (acc / l - row of the target); a block owns a token and moves these three once; the
- * limit is the bandwidth. loss = m + log(l) - logit of the target. One block sums it in f64 with t
- * in a fixed order, one token a thread at a time (20 bytes of each). All are 0 for a token without
- * a target. xent_bwd ("="): a thread owns a chunk of dz and reads z once; the limit is the
- * bandwidth. The target's logit, and the last logits of a row whose length is no multiple of 8,
- * move one by one.
+ * hundreds of tokens at a time. Logits z = F Wc^T go to the workspace in f32 (never T x V), or, for
+ * all tokens at once, to where the caller keeps them. A block owns a token: it finds the maximum,
+ * the sum, and the target's logit and row, rescales acc, and writes p = exp(z - m) in the compute
+ * type. Then acc += p Wc. xent_finish ("="; loss_sum "+="): dF = scale * (acc / l - row of the
+ * target); a block owns a token and moves these three once; the limit is the bandwidth. loss = m +
+ * log(l) - logit of the target. One block sums it in f64 with t in a fixed order, one token a
+ * thread at a time (20 bytes of each). All are 0 for a token without a target. xent_bwd ("="): a
+ * thread owns a chunk of dz and reads z once; the limit is the bandwidth. The target's logit, and
+ * the last logits of a row whose length is no multiple of 8, move one by one.
  *
  * cuda_gemm computes the two products, 4*T*H*rows FLOP a chunk; their limit is the matrix rate. In
  * addition z (T, rows) f32 is written once and read twice, and p moves once each way: 16 bytes a
