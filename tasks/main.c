@@ -23,14 +23,15 @@ extern char **environ;
 
 enum {
     KILL_WAIT_MAX = 86400, /* s */
-    RELAY_NO_KEEPER = 3    /* exit status: see keep.h */
+    LEASE_MAX = 366 * 86400,
+    RELAY_NO_KEEPER = 3 /* exit status: see keep.h */
 };
 
 static const char usage[] =
     "usage: flownode serve --home DIR                  speak with flowrun on stdin and stdout\n"
     "       flownode task NAME [ARGUMENTS]             run a built-in task\n"
     "       flownode shim --home DIR --attempt ID      supervise an attempt inside a container\n"
-    "       flownode keep --alloc FOLDER [--kill-wait SECONDS]\n"
+    "       flownode keep --alloc FOLDER [--kill-wait SECONDS] [--lease SECONDS]\n"
     "                                                  keep a node of a job of Slurm\n"
     "       flownode relay --alloc FOLDER --place K    join stdin and stdout with that keeper\n"
     "       flownode folder make|script|read|remove FOLDER  the folder of a job of Slurm\n"
@@ -104,23 +105,32 @@ static int serve(int argc, char **argv)
     return rc == FR_OK ? 0 : 1;
 }
 
+/* text: NULL: *out stays. */
+static bool seconds(const char *text, int64_t max, int64_t *out)
+{
+    return text == NULL ||
+           (fr_parse_i64(fr_str_of(text), out, NULL) == FR_OK && *out >= 0 && *out <= max);
+}
+
 static int keep(int argc, char **argv)
 {
     char self[FR_NODE_PATH];
     struct fr_buf build = {0};
-    const char *folder = option(argc, argv, "--alloc"), *wait = option(argc, argv, "--kill-wait");
-    int64_t seconds = 0;
+    const char *folder = option(argc, argv, "--alloc");
+    int64_t kill_wait = 0, lease = 0;
     struct fr_err err;
 
     if (folder == NULL || !own_path(self) ||
-        (wait != NULL && (fr_parse_i64(fr_str_of(wait), &seconds, NULL) != FR_OK || seconds < 0 ||
-                          seconds > KILL_WAIT_MAX))) {
-        fr_complain("usage: flownode keep --alloc FOLDER [--kill-wait SECONDS]\n");
+        !seconds(option(argc, argv, "--kill-wait"), KILL_WAIT_MAX, &kill_wait) ||
+        !seconds(option(argc, argv, "--lease"), LEASE_MAX, &lease)) {
+        fr_complain("usage: flownode keep --alloc FOLDER [--kill-wait SECONDS] "
+                    "[--lease SECONDS]\n");
         return 2;
     }
     dl_iterate_phdr(take_build_id, &build);
     struct fr_keep_args a = {.folder = folder,
-                             .kill_wait_ms = seconds * 1000,
+                             .kill_wait_ms = kill_wait * 1000,
+                             .lease_ms = lease * 1000,
                              .self = self,
                              .build = build.p != NULL ? build.p : "",
                              .environ = (const char *const *)environ,

@@ -172,7 +172,8 @@ static void on_read(struct host_allocation *al, struct folder_job *j)
     if (al->places == NULL && seen->n > 0 && seen->n_known == seen->n && keep_places(al, seen))
         alloc_places_known(al);
     if (al->closed)
-        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLOSED});
+        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLOSED,
+                                                      .leased = seen->leased});
     if (al->answered && j->answers)
         alloc_answer(al, fr_str_of(seen->error != NULL ? seen->error : seen->log));
     al->look_ms = next_look(al);

@@ -76,6 +76,7 @@ static enum fr_rc see_place(struct fr_str name, struct fr_str text, int64_t job,
         out->n_known += place->host != NULL && place->address != NULL;
     } else if (fr_str_is(rest, ".closed") && text.n > 0) {
         place->closed = true;
+        out->leased = out->leased || value_of(text, "lease").n > 0;
         out->n_closed++;
     }
     return rc;

@@ -18,6 +18,7 @@ struct alloc_seen {
     int64_t claimed; /* the job that has claimed the tag; 0: none yet */
     struct alloc_place *places;
     size_t n, n_known, n_closed;
+    bool leased;       /* a keeper closed as the lease of the job was over */
     const char *error; /* of a keeper that could not begin; NULL */
     const char *log;   /* the end of what the script printed, as one line; "": nothing */
 };

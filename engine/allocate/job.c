@@ -21,7 +21,8 @@ static const char *script_of(struct folder_job *j)
     struct fr_slurm_submit s = {.spec = &spec,
                                 .folder = j->folder,
                                 .flownode = j->program,
-                                .kill_wait_ms = j->kill_wait_ms};
+                                .kill_wait_ms = j->kill_wait_ms,
+                                .lease_ms = j->lease_ms};
 
     return fr_slurm_script(&s, &j->arena);
 }
@@ -155,6 +156,7 @@ void alloc_job_start(struct host_allocation *al, enum folder_call call)
                                  .call = call,
                                  .job = al->a.life.job,
                                  .kill_wait_ms = al->cluster->kill_wait_ms,
+                                 .lease_ms = al->spec != NULL ? al->spec->lease_ms : 0,
                                  .answers = al->answered,
                                  .n = al->spec != NULL ? (size_t)al->spec->nodes : al->n_places};
         j->work = (struct fr_work){.run = in_thread, .over = on_over, .drop = free_job, .arg = j};

@@ -42,7 +42,7 @@ struct folder_job {
     const char *folder;
     const char *flownode; /* MAKE: path of the program on this machine … */
     const char *program;  /* … and, once it is made, of its copy */
-    int64_t job, kill_wait_ms;
+    int64_t job, kill_wait_ms, lease_ms;
     size_t n;            /* places */
     struct fr_buf files; /* READ: what fr_folder_read() added */
     bool answers;        /* it was begun after an answer of Slurm */

@@ -274,20 +274,40 @@ static bool may_live(const struct srv *s, const struct fr_attempt *a)
     return rc != FR_OK || n > 0;
 }
 
-enum fr_rc fr_closing_count(const char *home, size_t *live, struct fr_err *err)
+static bool lives(const struct srv *s, const struct fr_attempt *a)
+{
+    return !a->acked && ((!a->ended && !a->tombstoned) || has_survivors(a)) && may_live(s, a);
+}
+
+/* One that waits for go does not hold a job. */
+static bool is_owed(const struct srv *s, const struct fr_attempt *a)
+{
+    return (a->ended && !a->acked) || (a->launched && lives(s, a));
+}
+
+typedef bool attempt_fn(const struct srv *s, const struct fr_attempt *a);
+
+static enum fr_rc count(const char *home, attempt_fn *counts, size_t *n, struct fr_err *err)
 {
     struct srv s = {.home = {.journal = -1, .lock = -1}};
     enum fr_rc rc = fr_home_open(&s.home, home, err);
 
-    *live = 0;
+    *n = 0;
     if (rc == FR_OK)
         rc = fr_table_read(&s.table, s.home.journal, err);
-    for (size_t i = 0; rc == FR_OK && i < s.table.n; i++) {
-        const struct fr_attempt *a = s.table.v[i];
-        if (!a->acked && ((!a->ended && !a->tombstoned) || has_survivors(a)))
-            *live += may_live(&s, a);
-    }
+    for (size_t i = 0; rc == FR_OK && i < s.table.n; i++)
+        *n += counts(&s, s.table.v[i]);
     fr_home_close(&s.home);
     fr_table_finish(&s.table);
     return rc;
+}
+
+enum fr_rc fr_closing_count(const char *home, size_t *live, struct fr_err *err)
+{
+    return count(home, lives, live, err);
+}
+
+enum fr_rc fr_closing_owed(const char *home, size_t *owed, struct fr_err *err)
+{
+    return count(home, is_owed, owed, err);
 }

@@ -37,5 +37,8 @@ enum fr_rc fr_closing_prove(struct fr_closing *c, int64_t until_ms, struct fr_er
 
 /* How many attempts of the home may have processes; ends none. */
 enum fr_rc fr_closing_count(const char *home, size_t *live, struct fr_err *err);
+/* How many were launched and may have processes, or have ended and wait for an engine to fetch
+ * their ends and logs. */
+enum fr_rc fr_closing_owed(const char *home, size_t *owed, struct fr_err *err);
 
 #endif

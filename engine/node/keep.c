@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "engine/node/closing.h"
+#include "engine/node/keep_lease.h"
 #include "engine/node/keep_place.h"
 #include "engine/node/serve.h"
 #include "engine/supervise/environ.h"
@@ -34,6 +35,11 @@ struct conn {
     int fd;               /* owns: the same socket, so that it can be shut down */
 };
 
+struct shared {
+    bool closing;     /* no attempt starts */
+    int64_t heard_ms; /* a byte of an engine came */
+};
+
 struct keep {
     const struct fr_keep_args *a;
     struct keep_place place;
@@ -41,7 +47,8 @@ struct keep {
     int lock, listening, signals; /* owns */
     struct conn *conns;           /* owns */
     size_t n_conns, cap_conns;
-    volatile bool *closing; /* owns: shared with the serves */
+    volatile struct shared *shared; /* owns: with the serves */
+    struct keep_lease lease;
     bool told;              /* TERM came */
     int64_t kill_ms;        /* then what lives is killed */
     struct fr_closing *end; /* owns; NULL: not begun */
@@ -128,6 +135,10 @@ static void take_connection(struct keep *k)
         fr_sys.poll(NULL, 0, FULL_TICK_MS);
     if (fd < 0)
         return;
+    if (!keep_lease_renew(&k->lease)) {
+        fr_sys.close(fd);
+        return;
+    }
     conns = fr_grow(k->conns, k->n_conns + 1, &k->cap_conns, sizeof(*conns));
     k->conns = conns != NULL ? conns : k->conns;
     if (conns != NULL && fr_sys.peer_uid(fd, &uid) == 0 && uid == fr_sys.uid())
@@ -219,22 +230,19 @@ static enum fr_rc end_attempts(struct keep *k, struct fr_err *err)
     return rc;
 }
 
-/* Lets the serves pass on the ends, then ends them. */
-static void end_serves(struct keep *k)
+/* Ends the serves. Meanwhile none begins. */
+static void cut_serves(struct keep *k)
 {
-    int64_t until = fr_sys.mono_ms() + TELL_MS;
+    int64_t until = fr_sys.mono_ms() + LEAVE_MS;
     struct fr_wait w;
-    size_t live;
 
-    while (k->n_conns > 0 && fr_closing_unacked(k->end) > 0 && fr_sys.mono_ms() < until &&
-           fr_closing_step(k->end, &live, NULL) == FR_OK)
-        turn(k, TICK_MS);
-    fr_fd_close(&k->listening);
     for (size_t i = 0; i < k->n_conns; i++)
         shutdown(k->conns[i].fd, SHUT_RDWR);
-    until = fr_sys.mono_ms() + LEAVE_MS;
-    while (k->n_conns > 0 && fr_sys.mono_ms() < until)
-        turn(k, TICK_MS);
+    while (k->n_conns > 0 && fr_sys.mono_ms() < until) {
+        struct pollfd p = {.fd = k->signals, .events = POLLIN};
+        if (fr_sys.poll(&p, 1, TICK_MS) > 0)
+            take_told(k);
+    }
     for (size_t i = 0; i < k->n_conns; i++) {
         fr_sys.kill(k->conns[i].serve, SIGKILL);
         fr_sys.wait(k->conns[i].serve.pid, &w, 0);
@@ -243,14 +251,27 @@ static void end_serves(struct keep *k)
     k->n_conns = 0;
 }
 
-/* TERM came: no further attempt starts. */
+/* Lets the serves pass on the ends, then ends them. */
+static void end_serves(struct keep *k)
+{
+    int64_t until = fr_sys.mono_ms() + TELL_MS;
+    size_t live;
+
+    while (k->n_conns > 0 && fr_closing_unacked(k->end) > 0 && fr_sys.mono_ms() < until &&
+           fr_closing_step(k->end, &live, NULL) == FR_OK)
+        turn(k, TICK_MS);
+    fr_fd_close(&k->listening);
+    cut_serves(k);
+}
+
+/* The job ends: no further attempt starts. */
 static enum fr_rc close_home(struct keep *k, struct fr_err *err)
 {
     int64_t wait_ms = k->a->kill_wait_ms > 0 ? k->a->kill_wait_ms : KILL_WAIT_MS;
     char path[FR_NODE_PATH];
     enum fr_rc rc;
 
-    *k->closing = true;
+    k->shared->closing = true;
     k->kill_ms = fr_sys.mono_ms() + (wait_ms > RESERVE_MS ? wait_ms - RESERVE_MS : 0);
     if ((rc = fr_closing_begin(&k->serve, &k->end, err)) != FR_OK)
         return rc;
@@ -262,20 +283,32 @@ static enum fr_rc close_home(struct keep *k, struct fr_err *err)
         return rc;
     keep_socket(k->place.home, path);
     fr_sys.unlink(path);
-    return keep_write_closed(&k->place, err);
+    return keep_write_closed(&k->place, k->lease.over ? k->lease.ms : 0, err);
+}
+
+static void look_at_lease(struct keep *k)
+{
+    if (!keep_lease_look(&k->lease, k->shared->heard_ms))
+        return;
+    cut_serves(k);
+    keep_lease_agree(&k->lease, k->shared->heard_ms);
 }
 
 static enum fr_rc run(struct keep *k, struct fr_err *err)
 {
-    bool twin;
-    enum fr_rc rc = claim(k, &twin, err);
+    bool twin = false;
+    enum fr_rc rc = keep_lease_init(&k->lease, &k->place, k->a, err);
 
+    if (rc == FR_OK)
+        rc = claim(k, &twin, err);
     if (rc != FR_OK || twin || k->told)
         return rc;
     if ((rc = come_up(k, err)) != FR_OK)
         return rc;
-    while (!k->told)
-        turn(k, -1);
+    while (!k->told && !k->lease.over) {
+        turn(k, keep_lease_wait(&k->lease));
+        look_at_lease(k);
+    }
     return close_home(k, err);
 }
 
@@ -288,7 +321,7 @@ static void finish(struct keep *k)
     for (size_t i = 0; i < k->n_conns; i++)
         fr_fd_close(&k->conns[i].fd);
     fr_sys.free(k->conns);
-    munmap((void *)k->closing, sizeof(*k->closing));
+    munmap((void *)k->shared, sizeof(*k->shared));
 }
 
 static enum fr_rc begin(struct keep *k, struct fr_err *err)
@@ -301,17 +334,18 @@ static enum fr_rc begin(struct keep *k, struct fr_err *err)
         (rc = keep_place_init(&k->place, a, err)) != FR_OK)
         return rc;
     shared =
-        mmap(NULL, sizeof(*k->closing), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, sizeof(*k->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return fr_fail_errno(err, errno, "no shared memory");
-    k->closing = shared;
+    k->shared = shared;
     k->serve.home = k->place.home;
     k->serve.environ = a->environ;
     k->serve.self = a->self;
     k->serve.build = a->build;
     k->serve.descriptors = a->descriptors;
     k->serve.passed = fr_keep_environ;
-    k->serve.closing = k->closing;
+    k->serve.closing = &k->shared->closing;
+    k->serve.heard_ms = &k->shared->heard_ms;
     if ((rc = take_signals(k, err)) != FR_OK)
         return rc;
     return leave_streams(err);

@@ -18,8 +18,9 @@
  *                   "job J", "restarts R", "host NAME", "address IP", "home PATH", "pid P".
  *                   The address is that on the route to SLURM_LAUNCH_NODE_IPADDR
  *   place.K.closed  "job J" and "restarts R": the keeper ends, and no process that it or its
- *                   attempts started is left on its host
+ *                   attempts started is left on its host. "lease MS": because its lease is over
  *   place.K.error   a line: why the keeper did not come up, or could not close
+ *   quiet.*, lease.*  of the lease (keep_lease.h)
  *
  * The home is on the node's own disk: flowrun-UID/TAG-K below SLURM_TMPDIR, TMPDIR or /tmp, the
  * first that is set; 0700, of the own user, no symbolic link. Attempts get, besides what serve
@@ -45,13 +46,15 @@
 struct fr_keep_args {
     const char *folder;         /* of the allocation */
     int64_t kill_wait_ms;       /* Slurm's KillWait; 0: 30 s */
+    int64_t lease_ms;           /* keep_lease.h; 0: the job lasts until it is told to end */
     const char *self, *build;   /* as of fr_serve_args */
     const char *const *environ; /* with Slurm's variables of the step */
     size_t descriptors;
 };
 
-/* Runs until the job ends. FR_OK: it was told to end, or is a twin. Errors that happen before the
- * streams are closed are told by the caller; later ones stand in place.K.error. */
+/* Runs until the job ends. FR_OK: it was told to end, its lease is over, or it is a twin. Errors
+ * that happen before the streams are closed are told by the caller; later ones stand in
+ * place.K.error. */
 enum fr_rc fr_keep(const struct fr_keep_args *a, struct fr_err *err);
 
 /* Joins in and out with the keeper of that place until one of them ends. FR_NOTFOUND: no keeper

@@ -65,6 +65,16 @@ static enum fr_rc number(const struct fr_keep_args *a, const char *name, int64_t
     return FR_OK;
 }
 
+enum fr_rc keep_places(const struct fr_keep_args *a, int64_t *places, struct fr_err *err)
+{
+    static const char name[] = "SLURM_JOB_NUM_NODES";
+    enum fr_rc rc = number(a, name, PLACES_MAX, places, err);
+
+    if (rc == FR_OK && *places == 0)
+        rc = fr_fail(err, FR_USAGE, "%s is 0", name);
+    return rc;
+}
+
 /* The own address on the route to a host. Nothing is sent. */
 static enum fr_rc own_address(struct keep_place *p, const char *to, struct fr_err *err)
 {
@@ -141,19 +151,19 @@ static void path_of(const char *folder, int place, const char *suffix, char out[
     snprintf(out, FR_NODE_PATH, "%s/place.%d%s", folder, place, suffix);
 }
 
-/* Makes the claim from a file of its own by link(2). That the call failed may be an error of the
- * network alone: the number of links says whether it was done. */
-static enum fr_rc make_claim(const struct keep_place *p, const char *path, struct fr_err *err)
+/* That link(2) failed may be an error of the network alone: the number of links says whether it was
+ * done. */
+enum fr_rc keep_make_once(const struct keep_place *p, const char *path, struct fr_str text,
+                          struct fr_err *err)
 {
-    char own[FR_NODE_PATH + 80], text[64];
+    char own[FR_NODE_PATH + 100];
     struct stat st;
     int e;
-    int n = snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", p->job, p->restarts);
     enum fr_rc rc;
 
-    snprintf(own, sizeof(own), "%s.%" PRId64 ".%" PRId64 ".%d", path, p->job, p->restarts,
-             (int)getpid());
-    if ((rc = fr_file_write(own, text, (size_t)n, 0600, err)) != FR_OK)
+    snprintf(own, sizeof(own), "%s.%" PRId64 ".%" PRId64 ".%d.%d", path, p->job, p->restarts,
+             p->place, (int)getpid());
+    if ((rc = fr_file_write(own, text.p, text.n, 0600, err)) != FR_OK)
         return rc;
     e = link(own, path) == 0 ? 0 : errno;
     if (e != 0 && e != EEXIST && (fr_sys.lstat(own, &st) != 0 || st.st_nlink != 2))
@@ -182,12 +192,13 @@ static enum fr_rc read_claim(const struct keep_place *p, const char *path, bool 
 
 enum fr_rc keep_claim(const struct keep_place *p, bool *found, bool *twin, struct fr_err *err)
 {
-    char path[FR_NODE_PATH];
+    char path[FR_NODE_PATH], text[64];
     enum fr_rc rc = FR_OK;
 
     snprintf(path, sizeof(path), "%s/claim", p->folder);
+    snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", p->job, p->restarts);
     if (p->place == 1)
-        rc = make_claim(p, path, err);
+        rc = keep_make_once(p, path, fr_str_of(text), err);
     if (rc == FR_OK)
         rc = read_claim(p, path, twin, err);
     *found = rc == FR_OK;
@@ -248,12 +259,14 @@ enum fr_rc keep_write_up(const struct keep_place *p, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc keep_write_closed(const struct keep_place *p, struct fr_err *err)
+enum fr_rc keep_write_closed(const struct keep_place *p, int64_t lease_ms, struct fr_err *err)
 {
     struct fr_buf b = {0};
     enum fr_rc rc;
 
     put_job(p, &b);
+    if (lease_ms > 0)
+        fr_buf_fmt(&b, "lease %" PRId64 "\n", lease_ms);
     rc = write_place(p, ".closed", &b, err);
     fr_buf_finish(&b);
     return rc;

@@ -3,6 +3,7 @@
 #ifndef FR_NODE_KEEP_PLACE_H
 #define FR_NODE_KEEP_PLACE_H
 
+#include "engine/base/str.h"
 #include "engine/node/keep.h"
 #include "engine/supervise/home.h"
 
@@ -25,12 +26,21 @@ enum fr_rc keep_place_init(struct keep_place *p, const struct fr_keep_args *a, s
 /* Makes the claim, if this is place 1. *found: there is a claim; *twin: it is of another job. */
 enum fr_rc keep_claim(const struct keep_place *p, bool *found, bool *twin, struct fr_err *err);
 
+/* Makes path with that text by link(2) from a file of its own, unless it is there: FR_OK then, too.
+ */
+enum fr_rc keep_make_once(const struct keep_place *p, const char *path, struct fr_str text,
+                          struct fr_err *err);
+
+/* How many places the job has, as Slurm says. */
+enum fr_rc keep_places(const struct fr_keep_args *a, int64_t *places, struct fr_err *err);
+
 /* Makes the folders of the home. */
 enum fr_rc keep_home_make(const struct keep_place *p, struct fr_err *err);
 
-/* place.K, place.K.closed; place.K.error with the error's text, as far as it can be written. */
+/* place.K, place.K.closed; place.K.error with the error's text, as far as it can be written.
+ * lease_ms: the lease that is over; 0: it was told to end. */
 enum fr_rc keep_write_up(const struct keep_place *p, struct fr_err *err);
-enum fr_rc keep_write_closed(const struct keep_place *p, struct fr_err *err);
+enum fr_rc keep_write_closed(const struct keep_place *p, int64_t lease_ms, struct fr_err *err);
 void keep_write_error(const struct keep_place *p, const struct fr_err *why);
 
 /* Reads place.K of a keeper: host and home. FR_NOTFOUND: there is none; the text has place.K.error.

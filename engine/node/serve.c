@@ -197,6 +197,8 @@ static void read_input(struct srv *s)
         s->received_ms = fr_sys.mono_ms();
         s->before_ms = s->read_ms;
         s->read_ms = fr_sys.boot_ms();
+        if (s->a->heard_ms != NULL)
+            *s->a->heard_ms = s->received_ms;
         fr_wire_feed(&s->in, piece, (size_t)k);
     }
     fr_sys.free(piece);

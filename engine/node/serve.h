@@ -9,6 +9,7 @@
 #include "engine/base/err.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct fr_serve_args {
     const char *home;           /* folder; made when it is not there */
@@ -20,6 +21,7 @@ struct fr_serve_args {
     /* Names of further variables of environ that attempts get; ended by NULL. NULL: none. */
     const char *const *passed;
     const volatile bool *closing; /* once true, no attempt starts; NULL: never. Shared memory */
+    volatile int64_t *heard_ms;   /* set to mono_ms() with each input; NULL. Shared memory */
 };
 
 /* FR_OK when the input ended. FR_PROTO: the other side broke the protocol, or a newer connection

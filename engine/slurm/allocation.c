@@ -251,6 +251,7 @@ static void claimed(const struct turn *t)
 static void closed(const struct turn *t)
 {
     t->a->closed = true;
+    t->a->leased = t->ev->leased;
     if (t->life->state == FR_ALLOCATION_OVER && !t->life->proven) {
         t->life->proven = true;
         t->out->actions |= FR_ALLOCATION_DO_END;

@@ -49,7 +49,8 @@ struct fr_allocation_life {
     int64_t start_wall, end_wall; /* it began to run; its limit */
     int64_t ended_wall;
     int64_t elapsed_ms; /* OVER: how long it ran, as Slurm says; 0: not at all, or not known */
-    /* RELEASING, OVER: of the attempts that live there or wait for it; STOPPED: it was given back.
+    /* RELEASING, OVER: of the attempts that live there or wait for it; STOPPED: it was given back,
+     * or its lease was over.
      * Where START_FAILED, not all of its places had answered. */
     enum fr_cause cause;
     bool proven;                   /* OVER: no process of it is left */
@@ -66,7 +67,7 @@ enum fr_allocation_event_kind {
     FR_ALLOCATION_ALL_UP,    /* every place has a link */
     FR_ALLOCATION_AWAY,      /* a place has none: where it had one, the job may have ended */
     FR_ALLOCATION_CLAIMED,   /* the file `claim` names job */
-    FR_ALLOCATION_CLOSED,    /* every keeper wrote that its last process is gone */
+    FR_ALLOCATION_CLOSED,    /* every keeper wrote that its last process is gone: leased */
     FR_ALLOCATION_UNNEEDED,  /* nothing uses it any more, or it must go */
     FR_ALLOCATION_SPENT,     /* UP: what lived there was stopped before its limit */
     FR_ALLOCATION_CANCELLED, /* a scancel of this allocation ended, however */
@@ -89,6 +90,7 @@ struct fr_allocation_event {
     enum fr_allocation_event_kind kind;
     int64_t job;
     bool transient;
+    bool leased;        /* CLOSED: as the lease of the job was over */
     struct fr_str text; /* REFUSED, UNCLEAR: sbatch's; ANSWERED: the end of job.log, may be empty */
     const struct fr_slurm_job *seen; /* n_seen of them; 0: Slurm knows no job of the tag */
     size_t n_seen;
@@ -127,7 +129,7 @@ struct fr_allocation {
     int64_t cancel_pause_ms;   /* between the end of a scancel and the next */
     int64_t keepers_by_ms;     /* STARTING: until when its places must answer */
     int64_t claimed;           /* the job in `claim`; 0: none yet */
-    bool connected, closed;
+    bool connected, closed, leased;
     bool away; /* UP: a place has no link; Slurm is asked as after a submit */
 };
 

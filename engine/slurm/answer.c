@@ -49,6 +49,11 @@ static const struct word {
  * a preemption with GraceTime does, while the job still runs. */
 static const struct word told = {"COMPLETED", ENDED, FR_CAUSE_PREEMPTED,
                                  "job %lld was told to end, as by a preemption"};
+/* Or as the lease was over, which is no failure of a job that came up. */
+static const struct word lapsed = {
+    "COMPLETED", ENDED, FR_CAUSE_STOPPED,
+    "job %lld ended itself, as its lease was over: nothing ran there, "
+    "and no flowrun spoke to it"};
 /* COMPLETING, STAGE_OUT, and words that only a later Slurm has: no end yet, and nothing else. */
 static const struct word other = {"", ENDING, FR_CAUSE_NONE, NULL};
 
@@ -126,6 +131,10 @@ static void be_forgotten(const struct turn *t)
         t->a->ask_ms = 0;
     } else if (t->life->job == 0) {
         turn_be_over(t, FR_CAUSE_STOPPED, true);
+    } else if (t->a->closed && t->a->leased) {
+        turn_note(t, (struct fr_str){0}, lapsed.note, (long long)t->life->job);
+        turn_be_over(t, t->life->state < FR_ALLOCATION_UP ? FR_CAUSE_START_FAILED : lapsed.cause,
+                     true);
     } else {
         turn_note(t, (struct fr_str){0}, "job %lld is not known to Slurm any more%s",
                   (long long)t->life->job, t->a->closed ? "" : " and left no word");
@@ -223,9 +232,9 @@ static void take_end(const struct turn *t, const struct fr_slurm_job *job, const
     enum fr_cause cause;
 
     if (strcmp(w->word, "COMPLETED") == 0 && t->a->closed)
-        w = &told;
+        w = t->a->leased ? &lapsed : &told;
     cause = w->cause;
-    if (cause == FR_CAUSE_NODE_LOST && state < FR_ALLOCATION_UP)
+    if ((cause == FR_CAUSE_NODE_LOST || w == &lapsed) && state < FR_ALLOCATION_UP)
         cause = FR_CAUSE_START_FAILED;
     if (cause == FR_CAUSE_START_FAILED && state == FR_ALLOCATION_UP)
         cause = FR_CAUSE_NODE_LOST;

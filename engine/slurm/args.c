@@ -129,15 +129,17 @@ const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *ar
                                "unset SLURM_EXPORT_ENV\n"
                                "exec srun -Q -N%d -n%d --ntasks-per-node=1 --overlap --mem=0 "
                                "--kill-on-bad-exit=0 --wait=0 --cpu-bind=none --input=none "
-                               "-o none %s keep --alloc %s%s\n";
+                               "-o none %s keep --alloc %s%s%s\n";
     const char *flownode = quoted(s->flownode, arena), *folder = quoted(s->folder, arena);
-    const char *wait = "";
+    const char *wait = "", *lease = "";
 
     if (s->kill_wait_ms > 0)
         wait = fr_arena_fmt(arena, " --kill-wait %lld", (long long)(s->kill_wait_ms / 1000));
-    if (flownode == NULL || folder == NULL || wait == NULL)
+    if (s->lease_ms > 0)
+        lease = fr_arena_fmt(arena, " --lease %lld", (long long)(s->lease_ms / 1000));
+    if (flownode == NULL || folder == NULL || wait == NULL || lease == NULL)
         return NULL;
-    return fr_arena_fmt(arena, text, s->spec->nodes, s->spec->nodes, flownode, folder, wait);
+    return fr_arena_fmt(arena, text, s->spec->nodes, s->spec->nodes, flownode, folder, wait, lease);
 }
 
 const char *const *fr_squeue_args(const char *const *tags, size_t n, struct fr_arena *arena)

@@ -25,6 +25,7 @@ struct fr_slurm_submit {
     const char *comment;  /* "flowrun:RUN:NAME" */
     const char *flownode; /* absolute path of the program, for the script */
     int64_t kill_wait_ms; /* KillWait of the cluster; 0: Slurm's default */
+    int64_t lease_ms;     /* of the allocation; 0: none */
 };
 
 /* NULL-terminated arguments, argv[0] the program's name. NULL: no memory. */

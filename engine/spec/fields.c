@@ -327,6 +327,9 @@ static const struct field allocation_fields[] = {
     {"idle", SHAPE_DURATION, OF_ALLOCATION(idle_ms), .preset = "2m",
      .help = "It is given back when no task has used it for so long, or none may use it any "
              "more."},
+    {"lease", SHAPE_DURATION, OF_ALLOCATION(lease_ms), .min = 60000, .preset = "30m",
+     .help = "Its job ends by itself when for so long no flowrun spoke to it, nothing ran there, "
+             "and no end or log was left to fetch; at least 1m."},
     {"queue_for", SHAPE_LIMIT, OF_ALLOCATION(queue_for_ms), .preset = "never",
      .help = "It is given up when Slurm has not begun it so long after it was submitted; its tasks "
              "fail with queue_time."},

@@ -48,6 +48,8 @@ struct fr_allocation_spec {
     int64_t memory;       /* bytes of each node; 0: Slurm's default, all of it where exclusive */
     bool exclusive;       /* no other job on its nodes */
     int64_t idle_ms;      /* given back after so long without use; default 2 min */
+    int64_t
+        lease_ms; /* ends itself when nothing ran and no flowrun came for so long; default 30 min */
     int64_t queue_for_ms; /* given up when it has waited in the queue for so long; 0: never */
     int chain;            /* further ones for what its limit or a preemption ended, beside retry: */
     const char *const *options; /* further ones of sbatch, "--licenses=x" */

@@ -450,8 +450,11 @@ static void read_allocation(struct loader *l, const struct fr_yaml_pair *pair,
                                     .connect = base->connect,
                                     .env = base->env,
                                     .n_env = base->n_env};
-    entry->spec = (struct fr_allocation_spec){
-        .name = pair->key.p, .pos = pos_of_key(l, pair), .nodes = 1, .idle_ms = 120000};
+    entry->spec = (struct fr_allocation_spec){.name = pair->key.p,
+                                              .pos = pos_of_key(l, pair),
+                                              .nodes = 1,
+                                              .idle_ms = 120000,
+                                              .lease_ms = 1800000};
     entry->spec.partition_pos = pos_of_value(l, pair, "partition");
     entry->spec.time_pos = pos_of_value(l, pair, "time");
     entry->spec.nodes_pos = pos_of_value(l, pair, "nodes");

@@ -420,10 +420,56 @@ def undumpable(short):
     keeper.ended()
 
 
+def lease_files(folder):
+    return sorted(name for name in os.listdir(folder) if name.startswith(("quiet", "lease")))
+
+
+def test_lease():
+    """Nobody comes and nothing runs: the keepers of both places end together, once each of them is quiet."""
+    env = {"SLURM_JOB_NUM_NODES": "2", "lease": 1}
+    folder = k.allocation("lease")
+    first, second = k.Keeper(folder, 1, **env), k.Keeper(folder, 2, **env)
+    first.up()
+    second.up()
+    script = "until test -e %s/go; do sleep 0.05; done; echo done" % t.folder
+    attempt = k.Say(1, ["start", script], k.relay_words(folder, 1)).line("started")
+    waits = k.Say(1, ["prepare", "true", "wait"], k.relay_words(folder, 2), place=2)
+    waits.line("prepared")
+    t.check("a link that brings nothing is cut", "closed" in waits.rest(), waits.lines)
+    t.until("one that only waits for go does not hold a place", lambda: "quiet.0.2" in lease_files(folder))
+    t.same("an engine comes back to the quiet place", k.say(2, ["start", "true", "end", "ack", "state"],
+           k.relay_words(folder, 2), place=2)[2:], ["ended exit 0 0", "state unknown", "status 0"])
+    t.same("which renews the lease", k.read(folder + "/lease.0"), "renewed\n")
+    t.until("it is quiet again", lambda: "quiet.1.2" in lease_files(folder))
+    t.same("a place where something runs is not", [x for x in lease_files(folder) if x.endswith(".1")], [])
+    open("go", "w").close()
+    t.until("it ends", lambda: k.carriers(attempt) == [])
+    t.same("and again", k.say(3, ["start", "true", "end", "ack", "state"], k.relay_words(folder, 2), place=2)[2:],
+           ["ended exit 0 0", "state unknown", "status 0"])
+    t.until("the other place is quiet once more", lambda: "quiet.2.2" in lease_files(folder))
+    t.same("an end that nobody fetched holds its place, too",
+           [x for x in lease_files(folder) if x.endswith(".1") and not x.startswith("lease")], [])
+    t.same("it is fetched", k.say(4, ["use", attempt, "log", "done", "end", "ack", "state"], k.relay_words(folder, 1))[1:],
+           ["log 5", "ended exit 0 0", "state unknown", "status 0"])
+    for keeper in (first, second):
+        t.same("place %d ends by itself" % keeper.place, (keeper.ended(), keeper.error()), (0, ""))
+        t.same("place %d says why" % keeper.place, k.read(keeper.file + ".closed"), "job 4711\nrestarts 0\nlease 1000\n")
+    t.same("the verdict", k.read(folder + "/lease.2"), "over\n")
+    t.same("no keeper", k.relay(folder, 2)[0], 3)
+    alone = k.Keeper(k.allocation("uncounted"), 1, lease=1, SLURM_JOB_NUM_NODES=None)
+    t.same("a keeper that is not told of the others", alone.ended(), 1)
+    t.has("a keeper that is not told of the others", alone.error(), "SLURM_JOB_NUM_NODES is not set")
+    plain = k.Keeper(k.allocation("leaseless"), 1)
+    plain.up()
+    t.same("without a lease", (plain.process.poll(), lease_files(plain.folder)), (None, []))
+    plain.term()
+    t.same("it is told to end", (plain.ended(), k.read(plain.file + ".closed")), (0, "job 4711\nrestarts 0\n"))
+
+
 def main():
     k.begin()
     for test in (test_up, test_twin, test_environ, test_links, test_term_live, test_term_waits, test_term_notice,
-                 test_supervisor_killed, test_killed, test_refused, test_home, test_other_users):
+                 test_supervisor_killed, test_killed, test_refused, test_home, test_lease, test_other_users):
         test()
     t.finish()
 

@@ -45,8 +45,9 @@ def read(path):
 
 
 class Keeper:
-    def __init__(self, folder, place=1, wait=None, job=JOB, user=None, **env):
+    def __init__(self, folder, place=1, wait=None, job=JOB, user=None, lease=None, **env):
         words = [flownode, "keep", "--alloc", folder] + (["--kill-wait", str(wait)] if wait is not None else [])
+        words += ["--lease", str(lease)] if lease is not None else []
         self.folder, self.place, self.file = folder, place, "%s/place.%d" % (folder, place)
         self.process = subprocess.Popen(words, env=step_env(place, job, **env), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, user=user)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """flowrun on a real Slurm of three nodes on this machine (slurm_lib.py): a run takes an allocation, uses it
 and gives it back; kills of flowrun, links, keepers and the controller; limits, scancel, refusals.
-usage: slurm.py BUILD runs|kills|ends. Skipped where there is no Slurm, or without root."""
+usage: slurm.py BUILD runs|kills|ends|leases. Skipped where there is no Slurm, or without root."""
 import contextlib
 import json
 import os
@@ -487,6 +487,52 @@ def forgotten():
     t.same("the state is lost: no node is drained", s.drained(), "")
 
 
+# ---- leases ----
+
+def leases():
+    """A job in which nothing runs, and nothing waits to be fetched, ends itself once nobody comes; not before."""
+    before = jobs()
+    path = pipeline("leased", """
+a: {on: train, run: 'true'}
+b: {on: prep1, needs: [a], run: 'echo up; until [ -e %s/go ]; do sleep 0.1; done; echo done'}
+c: {on: train2, needs: [b], run: 'true'}
+""" % t.folder, idle="30m, lease: 1m")
+    chained("leased", "prep: {nodes: 1", "lease: 1m")
+    run = begin(path)
+    t.until("b runs", lambda: "b@prep1 | up" in run.text())
+    train, prep = [a["job"] for a in status()["allocations"]]
+    env, late = killed_while_queued()
+    t.until("a job that began while nobody was there ends", lambda: s.state(late) == "COMPLETED")
+    t.same("not one that is older, and whose flowrun is there", s.state(train), "RUNNING")
+    run.kill()
+    t.until("once that is killed, what nothing uses ends by itself", lambda: s.state(train) == "COMPLETED")
+    t.same("where a task runs, it goes on", s.state(prep), "RUNNING")
+    open("go", "w").close()
+    t.same("resumed", ask("resume")[0], 0)
+    got = status()
+    t.same("tasks", [(x["state"], x["attempts"]) for x in got["tasks"]], [("succeeded", 1)] * 4)
+    t.same("allocations", [(a["name"], a["no"], a["cause"]) for a in got["allocations"]],
+           [("train", 1, "stopped"), ("prep", 1, "stopped"), ("train", 2, "stopped")])
+    t.has("why the first ended", got["allocations"][0]["note"], "job %d ended itself, as its lease was over" % train)
+    t.has("what came of b", ask("logs", "b")[1], "done")
+    t.same("the late one, resumed", s.run([flowrun, "resume"], **env)[0], 0)
+    t.same("another job is taken", [(a["no"], a["cause"]) for a in allocations(env)], [(1, "start_failed"), (2, "stopped")])
+    nothing_left("leases", new_jobs(before))
+
+
+def killed_while_queued():
+    """Of a run in a home of its own: the home, and the job, which begins then."""
+    before, env = jobs(), at_work("home.late")
+    pipeline("late", "a: {on: prep, run: 'true'}")
+    chained("late", "prep: {nodes: 1", "lease: 1m")
+    s.run(["scontrol", "update", "PartitionName=all", "State=DOWN"])
+    run = begin("late.yaml", **env)
+    t.until("it waits", lambda: "PartitionDown" in run.text() or "PartitionDown" in s.run([flowrun, "status"], **env)[1])
+    run.kill()
+    s.run(["scontrol", "update", "PartitionName=all", "State=UP"])
+    return env, new_jobs(before)[0]
+
+
 def main():
     global flowrun, s
     why = slurm_lib.why_not()
@@ -501,7 +547,7 @@ def main():
     s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, KillWait=15, PreemptType="preempt/partition_prio", PreemptMode="CANCEL",
                         more=["PartitionName=urgent Nodes=ALL PriorityTier=9 PreemptMode=OFF State=UP"])
     if t.check("Slurm is up", s.start(), s.report()):
-        {"runs": runs, "kills": kills, "ends": ends}[sys.argv[2]]()
+        {"runs": runs, "kills": kills, "ends": ends, "leases": leases}[sys.argv[2]]()
     s.stop()
     t.finish()
 

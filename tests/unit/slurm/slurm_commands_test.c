@@ -94,6 +94,9 @@ static void test_others(void)
                "exec srun -Q -N2 -n2 --ntasks-per-node=1 --overlap --mem=0 --kill-on-bad-exit=0 "
                "--wait=0 --cpu-bind=none --input=none -o none '/w/$b/flownode' keep --alloc "
                "'/w x/it'\\''s'\n");
+    s.kill_wait_ms = 30000;
+    s.lease_ms = 1800000;
+    CHECK(strstr(fr_slurm_script(&s, &arena), "s' --kill-wait 30 --lease 1800\n") != NULL);
     check_row("a link");
     CHECK_TEXT(joined(fr_srun_args(&step, &arena)),
                "srun -u -Q --overlap -N1 -n1 --mem=0 --gres=none --export=NONE --input=all "

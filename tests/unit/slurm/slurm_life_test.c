@@ -363,6 +363,41 @@ static void test_forgotten(void)
     CHECK_TEXT(b.a.life.note, "job 7 was told to end, as by a preemption");
 }
 
+static void test_leased(void)
+{
+    static const char note[] = "job 7 ended itself, as its lease was over: nothing ran there, and "
+                               "no flowrun spoke to it";
+    static const struct {
+        const char *name;
+        enum fr_allocation_state state;
+        const char *job, *want; /* job: NULL: Slurm has forgotten it */
+    } ways[] = {
+        {"that was up", FR_ALLOCATION_UP, "7 COMPLETED None", "over end, stopped, proven"},
+        {"that was up, and is forgotten", FR_ALLOCATION_UP, NULL, "over end, stopped, proven"},
+        {"that no engine has seen", FR_ALLOCATION_QUEUED, "7 COMPLETED None",
+         "over end, start_failed, proven"},
+        {"that no engine has seen, and is forgotten", FR_ALLOCATION_STARTING, NULL,
+         "over end, start_failed, proven"},
+        {"that is given back at the same time", FR_ALLOCATION_RELEASING, "7 COMPLETED None",
+         "over end, stopped, proven"},
+    };
+
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        struct bed b = bed_in(ways[i].state);
+
+        check_row(ways[i].name);
+        pass(&b, 10 * MINUTE);
+        apply(&b, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLOSED, .leased = true});
+        answer(&b, ways[i].job, NULL);
+        pass(&b, 60 * SECOND);
+        if (ways[i].job == NULL)
+            answer(&b, NULL, NULL);
+        CHECK_TEXT(seen(&b), ways[i].want);
+        if (ways[i].state != FR_ALLOCATION_RELEASING)
+            CHECK(fr_has_prefix(b.a.life.note, note));
+    }
+}
+
 static void test_keepers(void)
 {
     struct bed b = bed_in(FR_ALLOCATION_STARTING), c;
@@ -501,6 +536,7 @@ int main(void)
     test_pace();
     test_cancel_pauses();
     test_forgotten();
+    test_leased();
     test_keepers();
     test_proof();
     test_notes();

@@ -9,7 +9,7 @@
 #define X1000 X250 X250 X250 X250
 #define KEYS                                                                                       \
     "expected nodes, time, partition, account, qos, reservation, constraint, gpus, cpus, memory, " \
-    "exclusive, idle, queue_for, chain, options, slots, labels, become, keep or env"
+    "exclusive, idle, lease, queue_for, chain, options, slots, labels, become, keep or env"
 #define OPTIONS                                                                                    \
     "expected --licenses, --switches, --gpu-bind, --gpu-freq, --mem-bind, --tmp, --nice, "         \
     "--mail-type, --mail-user, --prefer, --core-spec, --thread-spec, --network, --wckey, --hint, " \
@@ -109,6 +109,10 @@ static const struct row {
      "p.yaml:1:66: exclusive is 'user'; expected true or false"},
     {"slots", "time: 1h, slots: 0",
      "p.yaml:1:62: slots is '0'; expected a whole number from 1 to 4096"},
+    {"a lease shorter than the pause of an engine's word", "time: 1h, lease: 59s",
+     "p.yaml:1:62: lease is '59s'; expected a duration of 60s or more, like 10s or 1h30m"},
+    {"a lease without an end", "time: 1h, lease: never",
+     "p.yaml:1:62: lease is 'never'; expected a duration of 60s or more, like 10s or 1h30m"},
     {"idle without a unit", "time: 1h, idle: 5",
      "p.yaml:1:61: idle is '5'; expected a duration like 10s or 1h30m"},
     {"keys of nodes", "time: 1h, address: h, user: u, work: /x, connect: {timeout: 5s}",
@@ -461,7 +465,8 @@ static const char both[] =
     "  allocations:\n"
     "    train: {nodes: 3, partition: gpu, qos: long, time: 90s, gpus: a100:8, exclusive: true,\n"
     "            constraint: 'a100&nvlink', options: [--tmp=1G, --nice]}\n"
-    "    prep: {account: q, reservation: r, cpus: 16, memory: 64GiB, time: 1h, idle: 5m, slots: "
+    "    prep: {account: q, reservation: r, cpus: 16, memory: 64GiB, time: 1h, idle: 5m, lease: "
+    "1m, slots: "
     "1,\n"
     "           labels: [first], env: {C: d}, keep: {days: 1}, become: sudo}\n"
     "nodes: [{name: n1}]\n";
@@ -489,6 +494,7 @@ static void check_allocations(const struct fr_spec *spec)
     CHECK_INT(train->gpus, 8);
     CHECK_TEXT(train->gpu_type, "a100");
     CHECK_INT(train->idle_ms, 120000);
+    CHECK_INT(train->lease_ms, 1800000);
     CHECK(train->cpus == 0 && train->memory == 0);
     CHECK_INT(train->n_options, 2);
     CHECK_TEXT(train->options[1], "--nice");
@@ -499,6 +505,7 @@ static void check_allocations(const struct fr_spec *spec)
     CHECK_INT(prep->cpus, 16);
     CHECK_INT(prep->memory, (int64_t)64 << 30);
     CHECK_INT(prep->idle_ms, 300000);
+    CHECK_INT(prep->lease_ms, 60000);
     CHECK(prep->gpus == 0 && prep->gpu_type == NULL && !prep->exclusive && prep->partition == NULL);
 }
 
