@@ -2,6 +2,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/proc.h"
+#include "engine/base/sys.h"
 #include "engine/base/built.h"
 #include "engine/supervise/home.h"
 #include "engine/node/keep.h"
@@ -31,7 +32,8 @@ static const char usage[] =
     "usage: flownode serve --home DIR                  speak with flowrun on stdin and stdout\n"
     "       flownode task NAME [ARGUMENTS]             run a built-in task\n"
     "       flownode shim --home DIR --attempt ID      supervise an attempt inside a container\n"
-    "       flownode keep --alloc FOLDER [--kill-wait SECONDS] [--lease SECONDS]\n"
+    "       flownode keep --alloc FOLDER [--kill-wait SECONDS] [--lease SECONDS] [--image IMAGE "
+    "…]\n"
     "                                                  keep a node of a job of Slurm\n"
     "       flownode relay --alloc FOLDER --place K    join stdin and stdout with that keeper\n"
     "       flownode folder make|script|read|remove FOLDER  the folder of a job of Slurm\n"
@@ -112,6 +114,45 @@ static bool seconds(const char *text, int64_t max, int64_t *out)
            (fr_parse_i64(fr_str_of(text), out, NULL) == FR_OK && *out >= 0 && *out <= max);
 }
 
+static bool has_word(int argc, char **argv, const char *name)
+{
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The values of all --mount. NULL: no memory. */
+static const char *const *mounts_of(int argc, char **argv, size_t *n)
+{
+    const char **all = fr_sys.alloc(((size_t)argc + 1) * sizeof(*all));
+
+    *n = 0;
+    for (int i = 0; all != NULL && i + 1 < argc; i++)
+        if (strcmp(argv[i], "--mount") == 0)
+            all[(*n)++] = argv[++i];
+    return all;
+}
+
+/* Beside the container that its image makes, or as a keeper. */
+static enum fr_rc keep_with(const struct fr_keep_args *a, int argc, char **argv, struct fr_err *err)
+{
+    struct fr_keep_box box = {.image = option(argc, argv, "--image"),
+                              .program = option(argc, argv, "--program"),
+                              .nv = has_word(argc, argv, "--nv")};
+    enum fr_rc rc;
+
+    if (box.image == NULL)
+        return fr_keep(a, err);
+    if (box.program == NULL)
+        box.program = "apptainer";
+    box.mounts = mounts_of(argc, argv, &box.n_mounts);
+    rc = box.mounts != NULL ? fr_keep_boxed(a, &box, err)
+                            : fr_fail(err, FR_NOMEM, "no memory for mounts");
+    fr_sys.free((void *)box.mounts);
+    return rc;
+}
+
 static int keep(int argc, char **argv)
 {
     char self[FR_NODE_PATH];
@@ -123,19 +164,23 @@ static int keep(int argc, char **argv)
     if (folder == NULL || !own_path(self) ||
         !seconds(option(argc, argv, "--kill-wait"), KILL_WAIT_MAX, &kill_wait) ||
         !seconds(option(argc, argv, "--lease"), LEASE_MAX, &lease)) {
-        fr_complain("usage: flownode keep --alloc FOLDER [--kill-wait SECONDS] "
-                    "[--lease SECONDS]\n");
+        fr_complain("usage: flownode keep --alloc FOLDER [--kill-wait SECONDS] [--lease SECONDS]\n"
+                    "       [--base FOLDER] [--inside] [--guarded]\n"
+                    "       [--image IMAGE [--program P] [--nv] [--mount M]…]\n");
         return 2;
     }
     dl_iterate_phdr(take_build_id, &build);
     struct fr_keep_args a = {.folder = folder,
                              .kill_wait_ms = kill_wait * 1000,
                              .lease_ms = lease * 1000,
+                             .base = option(argc, argv, "--base"),
+                             .inside = has_word(argc, argv, "--inside"),
+                             .guarded = has_word(argc, argv, "--guarded"),
                              .self = self,
                              .build = build.p != NULL ? build.p : "",
                              .environ = (const char *const *)environ,
                              .descriptors = fr_proc_raise_descriptors()};
-    enum fr_rc rc = fr_keep(&a, &err);
+    enum fr_rc rc = keep_with(&a, argc, argv, &err);
     if (rc != FR_OK)
         fr_complain("flownode keep: %s\n", err.msg);
     fr_buf_finish(&build);

@@ -11,6 +11,7 @@
  *   folder.c       what keepers have written
  *   job.c          calls on the folder of an allocation
  *   login.c        the login node of a cluster
+ *   container.c    whether a cluster starts the container that is asked for
  */
 #ifndef FR_ALLOCATE_ALLOCATE_H
 #define FR_ALLOCATE_ALLOCATE_H

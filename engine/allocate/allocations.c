@@ -5,8 +5,9 @@
 #include "engine/run/placed.h"
 
 enum {
-    RETRY_MS = 1000,  /* rows could not be written */
-    CLOSE_MS = 60000, /* keepers close after the end of their job */
+    RETRY_MS = 1000,    /* rows could not be written */
+    CLOSE_MS = 60000,   /* keepers close after the end of their job */
+    IMAGE_MS = 3600000, /* in a container keepers may answer so late: images are fetched before */
 };
 
 /* After the runs have decided: the rows, then what they are about. */
@@ -124,6 +125,8 @@ static void attach(struct host_run *h, struct host_allocation *al,
     al->h = h;
     al->spec = spec;
     al->a.queue_for_ms = spec->queue_for_ms;
+    if (spec->container.pyxis != NULL || spec->container.apptainer != NULL)
+        al->a.start_ms = IMAGE_MS;
     al->leaves = false;
     al->used_ms = fr_sys.mono_ms();
     if (al->places != NULL)

@@ -233,6 +233,27 @@ static void refuse_broken(struct host_allocation *al)
 
 /* ---- actions ---- */
 
+static void act_submit(struct host_allocation *al)
+{
+    struct fr_err err = {0};
+    enum fr_rc rc = FR_BUSY; /* its run is not here yet, or the thread is not back */
+
+    if (al->h != NULL && al->job == NULL && al->cluster->broken[0] != '\0') {
+        refuse_broken(al);
+        return;
+    }
+    if (al->h != NULL && al->job == NULL)
+        rc = alloc_container_ok(al, &err);
+    if (rc == FR_BUSY)
+        al->due |= FR_ALLOCATION_DO_SUBMIT;
+    else if (rc != FR_OK)
+        alloc_refuse(al, &err);
+    else if (!al->made)
+        alloc_job_start(al, FOLDER_MAKE);
+    else
+        submit(al);
+}
+
 /* Keepers may still write there. */
 static bool may_remove(const struct fr_allocation_life *l)
 {
@@ -254,14 +275,8 @@ void alloc_act(struct host_allocation *al)
     unsigned due = al->due;
 
     al->due = 0;
-    if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && (al->h == NULL || al->job != NULL))
-        al->due |= FR_ALLOCATION_DO_SUBMIT; /* once its run is here, or the thread is back */
-    else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && al->cluster->broken[0] != '\0')
-        refuse_broken(al);
-    else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && !al->made)
-        alloc_job_start(al, FOLDER_MAKE);
-    else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0)
-        submit(al);
+    if ((due & FR_ALLOCATION_DO_SUBMIT) != 0)
+        act_submit(al);
     al->ask_now |= (due & FR_ALLOCATION_DO_ASK) != 0;
     if (al->look_ms == INT64_MAX && al->job == NULL)
         al->look_ms = next_look(al);

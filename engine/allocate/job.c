@@ -17,8 +17,7 @@ static void free_job(void *arg)
 
 static const char *script_of(struct folder_job *j)
 {
-    const struct fr_allocation_spec spec = {.nodes = (int)j->n};
-    struct fr_slurm_submit s = {.spec = &spec,
+    struct fr_slurm_submit s = {.spec = &j->spec,
                                 .folder = j->folder,
                                 .flownode = j->program,
                                 .kill_wait_ms = j->kill_wait_ms,
@@ -123,11 +122,18 @@ static bool run_there(struct folder_job *j, const char *call, const char *text)
 
 static bool fill(struct folder_job *j, const struct host_allocation *al)
 {
+    bool ok = true;
+
     j->folder = fr_arena_dup(&j->arena, al->row.folder);
+    if (j->call == FOLDER_MAKE) {
+        j->spec.nodes = (int)j->n;
+        j->spec.gpus = al->spec->gpus;
+        ok = alloc_container_copy(&al->spec->container, &j->arena, &j->spec.container);
+    }
     if (j->call == FOLDER_MAKE && al->cluster->login == NULL)
         j->flownode =
             fr_arena_fmt(&j->arena, "%s/flownode", fr_nodes_program_dir(al->host->env.nodes));
-    return j->folder != NULL &&
+    return ok && j->folder != NULL &&
            (j->call != FOLDER_MAKE || al->cluster->login != NULL || j->flownode != NULL);
 }
 

@@ -24,6 +24,7 @@ struct host_cluster {
     bool known;       /* what it says of itself: nothing is submitted before */
     bool introduces;  /* that is being asked */
     char broken[400]; /* why it cannot be asked from here; "": it can */
+    enum { PYXIS_UNKNOWN, PYXIS_ASKED, PYXIS_THERE, PYXIS_ABSENT } pyxis; /* the plugin of srun */
     int64_t kill_wait_ms;
     bool cgroups;    /* a job's processes end with it, for sure */
     bool accounting; /* slurmdbd keeps what jobs had */
@@ -40,8 +41,9 @@ struct folder_job {
     bool there;            /* it runs on the login node */
     struct fr_arena arena; /* owns all texts */
     const char *folder;
-    const char *flownode; /* MAKE: path of the program on this machine … */
-    const char *program;  /* … and, once it is made, of its copy */
+    struct fr_allocation_spec spec; /* MAKE: what the script needs of it */
+    const char *flownode;           /* MAKE: path of the program on this machine … */
+    const char *program;            /* … and, once it is made, of its copy */
     int64_t job, kill_wait_ms, lease_ms;
     size_t n;            /* places */
     struct fr_buf files; /* READ: what fr_folder_read() added */
@@ -124,6 +126,14 @@ struct host_cluster *alloc_cluster(struct fr_host *host, const struct fr_allocat
 void alloc_cluster_destroy(struct host_cluster *c);
 void alloc_cluster_again(struct host_cluster *c);    /* asks what it says of itself */
 void alloc_ask(struct host_cluster *c, int64_t now); /* squeue, if it is due */
+
+/* container.c */
+/* Whether a job of it may be submitted as far as its container is concerned. FR_BUSY: its cluster
+ * is being asked; FR_UNSUPPORTED: it has no pyxis. */
+enum fr_rc alloc_container_ok(struct host_allocation *al, struct fr_err *err);
+/* Copies what the script needs of the container. False without memory. */
+bool alloc_container_copy(const struct fr_slurm_container *from, struct fr_arena *arena,
+                          struct fr_slurm_container *to);
 
 /* accounting.c */
 /* Before a row is written: what is over is asked for where its cluster has accounting. */

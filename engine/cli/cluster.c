@@ -17,7 +17,7 @@ struct cluster_finding {
     struct fr_pos pos;
 };
 
-static const char *const keys[] = {"", "partition", "time", "nodes", "gpus", "rpc"};
+static const char *const keys[] = {"", "partition", "time", "nodes", "gpus", "container", "rpc"};
 
 /* ---- findings ---- */
 
@@ -59,6 +59,16 @@ static void not_read(struct cli_cluster *k, const struct fr_err *err)
 
 /* ---- the questions ---- */
 
+static void check_container(struct cli_cluster *k, const struct fr_allocation_spec *a)
+{
+    struct fr_slurm_finding f = {.bad = true, .key = FR_SLURM_KEY_CONTAINER};
+
+    if (a->container.pyxis == NULL || k->pyxis)
+        return;
+    snprintf(f.text, sizeof(f.text), FR_SLURM_NO_PYXIS, a->name);
+    found(k, &f);
+}
+
 static void check_all(struct cli_cluster *k)
 {
     const struct fr_slurm_spec *slurm = k->spec->slurm;
@@ -72,7 +82,9 @@ static void check_all(struct cli_cluster *k)
         k->at[FR_SLURM_KEY_TIME] = a->time_pos;
         k->at[FR_SLURM_KEY_NODES] = a->nodes_pos;
         k->at[FR_SLURM_KEY_GPUS] = a->gpus_pos;
+        k->at[FR_SLURM_KEY_CONTAINER] = a->container.pos;
         k->bad = false;
+        check_container(k, a);
         fr_slurm_check_allocation(&k->partitions, a, sink);
         k->fits[i] = !k->bad;
         bad = bad || k->bad;
@@ -108,6 +120,27 @@ static enum fr_rc ask(struct cli_cluster *k, const char *const *argv,
     return fr_cluster_run(k->cluster, &command, err);
 }
 
+static bool wants_pyxis(const struct fr_slurm_spec *slurm)
+{
+    for (size_t i = 0; i < slurm->n_allocations; i++)
+        if (slurm->allocations[i].container.pyxis != NULL)
+            return true;
+    return false;
+}
+
+static void on_help(void *arg, const struct fr_command_end *end)
+{
+    struct cli_cluster *k = arg;
+    struct fr_err err = {0};
+
+    k->left--;
+    k->pyxis = end->code == 0 && fr_srun_has_pyxis(end->out);
+    if (end->code != 0)
+        cannot_ask(k, end, "srun --help");
+    else if (ask(k, fr_sinfo_args(k->arena), on_sinfo, &err) != FR_OK)
+        not_read(k, &err);
+}
+
 static void on_config(void *arg, const struct fr_command_end *end)
 {
     struct cli_cluster *k = arg;
@@ -120,7 +153,9 @@ static void on_config(void *arg, const struct fr_command_end *end)
     }
     if (fr_slurm_config_read(end->out, &k->config, &err) == FR_OK) {
         fr_slurm_check_config(&k->config, k->spec->slurm->rpc, (struct fr_slurm_sink){found, k});
-        if (ask(k, fr_sinfo_args(k->arena), on_sinfo, &err) == FR_OK)
+        if ((wants_pyxis(k->spec->slurm)
+                 ? ask(k, fr_srun_help_args(k->arena), on_help, &err)
+                 : ask(k, fr_sinfo_args(k->arena), on_sinfo, &err)) == FR_OK)
             return;
     }
     not_read(k, &err);

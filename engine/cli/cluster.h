@@ -16,6 +16,7 @@ struct cli_cluster {
     struct fr_partitions partitions;
     struct cluster_finding *first, **last;
     struct fr_pos at[FR_SLURM_KEY_RPC + 1]; /* of the keys that findings are about now */
+    bool pyxis;                             /* its srun has the plugin's options */
     bool known;                             /* the cluster has said all of it */
     bool *fits;                             /* of each allocation */
     bool bad;                               /* it cannot be used as the inventory says */

@@ -45,6 +45,9 @@ struct keep {
     struct keep_place place;
     struct fr_serve_args serve;   /* of each connection, but for its socket */
     int lock, listening, signals; /* owns */
+    int life;                     /* owns: of a guarded one; -1: it is none, or its guard is gone */
+    bool orphan;                  /* its guard is gone */
+    struct fr_arena arena;        /* of names */
     struct conn *conns;           /* owns */
     size_t n_conns, cap_conns;
     volatile struct shared *shared; /* owns: with the serves */
@@ -72,20 +75,6 @@ static enum fr_rc take_signals(struct keep *k, struct fr_err *err)
     return FR_OK;
 }
 
-static enum fr_rc leave_streams(struct fr_err *err)
-{
-    int null = fr_sys.open("/dev/null", O_RDWR, 0);
-    bool done = null >= 0;
-
-    for (int fd = 0; fd <= 2 && done; fd++)
-        done = null == fd || dup2(null, fd) == fd;
-    if (!done)
-        return fr_fail_errno(err, errno, "cannot open /dev/null");
-    if (null > 2)
-        fr_sys.close(null);
-    return FR_OK;
-}
-
 static void reap(struct keep *k)
 {
     struct fr_wait w;
@@ -108,6 +97,23 @@ static void take_told(struct keep *k)
     reap(k);
 }
 
+/* The guard passes on what Slurm tells it. Where it is gone, Slurm has ended the step. */
+static void take_guard(struct keep *k)
+{
+    char told[16];
+    ssize_t n = fr_sys.read(k->life, told, sizeof(told));
+
+    if (n < 0 && errno == EINTR)
+        return;
+    k->told = true;
+    if (n > 0)
+        return;
+    fr_fd_close(&k->life);
+    k->orphan = true;
+    if (k->end != NULL && k->kill_ms > fr_sys.mono_ms())
+        k->kill_ms = fr_sys.mono_ms();
+}
+
 /* The process of a connection. It does not outlive the keeper. */
 static void serve(struct keep *k, int fd, pid_t keeper)
 {
@@ -117,6 +123,7 @@ static void serve(struct keep *k, int fd, pid_t keeper)
         _exit(1);
     fr_fd_close(&k->listening);
     fr_fd_close(&k->signals);
+    fr_fd_close(&k->life);
     fr_fd_close(&k->lock);
     for (size_t i = 0; i < k->n_conns; i++)
         fr_fd_close(&k->conns[i].fd);
@@ -155,14 +162,17 @@ static void take_connection(struct keep *k)
 static void turn(struct keep *k, int ms)
 {
     struct pollfd p[] = {{.fd = k->signals, .events = POLLIN},
-                         {.fd = k->listening, .events = POLLIN}};
+                         {.fd = k->listening, .events = POLLIN},
+                         {.fd = k->life, .events = POLLIN}};
 
-    if (fr_sys.poll(p, 2, ms) <= 0)
+    if (fr_sys.poll(p, 3, ms) <= 0)
         return;
     if (p[0].revents != 0)
         take_told(k);
     if (p[1].revents != 0)
         take_connection(k);
+    if (p[2].revents != 0)
+        take_guard(k);
 }
 
 /* Waits until this job has the claim. *twin: another job has it. */
@@ -272,7 +282,9 @@ static enum fr_rc close_home(struct keep *k, struct fr_err *err)
     enum fr_rc rc;
 
     k->shared->closing = true;
-    k->kill_ms = fr_sys.mono_ms() + (wait_ms > RESERVE_MS ? wait_ms - RESERVE_MS : 0);
+    k->kill_ms = fr_sys.mono_ms();
+    if (!k->orphan && wait_ms > RESERVE_MS)
+        k->kill_ms += wait_ms - RESERVE_MS;
     if ((rc = fr_closing_begin(&k->serve, &k->end, err)) != FR_OK)
         return rc;
     fr_closing_notice(k->end, k->kill_ms);
@@ -317,10 +329,12 @@ static void finish(struct keep *k)
     fr_closing_end(k->end);
     fr_fd_close(&k->listening);
     fr_fd_close(&k->signals);
+    fr_fd_close(&k->life);
     fr_fd_close(&k->lock);
     for (size_t i = 0; i < k->n_conns; i++)
         fr_fd_close(&k->conns[i].fd);
     fr_sys.free(k->conns);
+    fr_arena_finish(&k->arena);
     munmap((void *)k->shared, sizeof(*k->shared));
 }
 
@@ -343,17 +357,21 @@ static enum fr_rc begin(struct keep *k, struct fr_err *err)
     k->serve.self = a->self;
     k->serve.build = a->build;
     k->serve.descriptors = a->descriptors;
-    k->serve.passed = fr_keep_environ;
+    k->serve.passed = a->inside ? keep_inside(a->environ, &k->arena) : fr_keep_environ;
+    if (k->serve.passed == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for names of variables");
     k->serve.closing = &k->shared->closing;
     k->serve.heard_ms = &k->shared->heard_ms;
     if ((rc = take_signals(k, err)) != FR_OK)
         return rc;
-    return leave_streams(err);
+    if (a->guarded && (k->life = fcntl(0, F_DUPFD_CLOEXEC, 3)) < 0)
+        return fr_fail_errno(err, errno, "a guarded keeper has no input");
+    return keep_leave_streams(err);
 }
 
 enum fr_rc fr_keep(const struct fr_keep_args *a, struct fr_err *err)
 {
-    struct keep k = {.a = a, .lock = -1, .listening = -1, .signals = -1};
+    struct keep k = {.a = a, .lock = -1, .listening = -1, .signals = -1, .life = -1};
     enum fr_rc rc = begin(&k, err);
 
     if (rc == FR_OK && (rc = run(&k, err)) != FR_OK)

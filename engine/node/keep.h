@@ -25,7 +25,8 @@
  * The home is on the node's own disk: flowrun-UID/TAG-K below SLURM_TMPDIR, TMPDIR or /tmp, the
  * first that is set; 0700, of the own user, no symbolic link. Attempts get, besides what serve
  * gives them everywhere, the variables fr_keep_environ lists, if they are set, and no other of
- * Slurm: a rank or world size of the keeper's step is not theirs.
+ * Slurm: a rank or world size of the keeper's step is not theirs. In a container they also get
+ * what its image sets.
  *
  * Signals. USR1 is ignored. TERM (scancel, the job's limit, a preemption): no further attempt
  * starts; if none lives, the keeper closes and ends at once. Else it stops those that asked for a
@@ -40,6 +41,7 @@
 
 #include "engine/base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +49,9 @@ struct fr_keep_args {
     const char *folder;         /* of the allocation */
     int64_t kill_wait_ms;       /* Slurm's KillWait; 0: 30 s */
     int64_t lease_ms;           /* keep_lease.h; 0: the job lasts until it is told to end */
+    const char *base;           /* the node's own disk; NULL: as SLURM_TMPDIR and so on say */
+    bool inside;                /* a container, whose variables attempts get, too */
+    bool guarded;               /* by fr_keep_boxed() */
     const char *self, *build;   /* as of fr_serve_args */
     const char *const *environ; /* with Slurm's variables of the step */
     size_t descriptors;
@@ -56,6 +61,24 @@ struct fr_keep_args {
  * that happen before the streams are closed are told by the caller; later ones stand in
  * place.K.error. */
 enum fr_rc fr_keep(const struct fr_keep_args *a, struct fr_err *err);
+
+/*
+ * `flownode keep --image`: a keeper in a container of Apptainer. This process runs beside the
+ * container, as the step's only one that Slurm knows: it makes the keeper's folder, starts
+ * Apptainer as no descendant of its own, and passes TERM on through the keeper's input, of which
+ * the end is KILL. Slurm sends TERM to all processes of a step: where Apptainer serves the image's
+ * files by a process (squashfuse), that one would end first, and all tasks with it.
+ * The keeper sees WORK and its home under the same paths as from outside; links stay outside.
+ * A program that is not there, and an image that does not start, stand in place.K.error.
+ */
+struct fr_keep_box {
+    const char *program, *image;
+    const char *const *mounts; /* as --bind takes them */
+    size_t n_mounts;
+    bool nv; /* with the node's GPUs */
+};
+enum fr_rc fr_keep_boxed(const struct fr_keep_args *a, const struct fr_keep_box *box,
+                         struct fr_err *err);
 
 /* Joins in and out with the keeper of that place until one of them ends. FR_NOTFOUND: no keeper
  * listens there, and none of its attempts has a process (`flownode relay` ends with status 3).

@@ -18,11 +18,6 @@
 
 enum { PLACES_MAX = 4096, PLACE_FILE_MAX = 64 << 10, ROUTE_PORT = 9 };
 
-const char *const fr_keep_environ[] = {
-    "SLURM_JOB_ID",         "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES", "SLURM_JOB_PARTITION",
-    "SLURM_CLUSTER_NAME",   "SLURMD_NODENAME",    "SLURM_TMPDIR",        "CUDA_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",   "GPU_DEVICE_ORDINAL",  NULL};
-
 enum fr_rc keep_folder_check(const char *folder, struct fr_err *err)
 {
     static const char remedy[] = "give --alloc a folder of your own";
@@ -102,7 +97,7 @@ static enum fr_rc own_address(struct keep_place *p, const char *to, struct fr_er
 static enum fr_rc find_home(struct keep_place *p, const struct fr_keep_args *a, struct fr_err *err)
 {
     static const char *const names[] = {"SLURM_TMPDIR", "TMPDIR"};
-    const char *base = "", *tag = strrchr(p->folder, '/') + 1;
+    const char *base = a->base != NULL ? a->base : "", *tag = strrchr(p->folder, '/') + 1;
 
     for (size_t i = 0; i < 2 && base[0] == '\0'; i++)
         base = fr_environ_value(a->environ, names[i]);
@@ -110,6 +105,9 @@ static enum fr_rc find_home(struct keep_place *p, const struct fr_keep_args *a, 
         base = "/tmp";
     if (base[0] != '/')
         return fr_fail(err, FR_USAGE, "SLURM_TMPDIR or TMPDIR is not an absolute path: %s", base);
+    if (strlen(base) >= sizeof(p->disk))
+        return fr_fail(err, FR_USAGE, "SLURM_TMPDIR or TMPDIR is too long a path");
+    memcpy(p->disk, base, strlen(base) + 1);
     int n = snprintf(p->base, sizeof(p->base), "%s/flowrun-%u", base, (unsigned)fr_sys.uid());
     int m = n < 0 || (size_t)n >= sizeof(p->base)
                 ? -1
@@ -222,12 +220,17 @@ static enum fr_rc make_own(const char *path, struct fr_err *err)
     return FR_OK;
 }
 
-enum fr_rc keep_home_make(const struct keep_place *p, struct fr_err *err)
+enum fr_rc keep_base_make(const struct keep_place *p, struct fr_err *err)
 {
     enum fr_rc rc = make_own(p->base, err);
 
-    if (rc == FR_OK)
-        rc = fr_check_local(p->base, "set TMPDIR in the job to", err);
+    return rc == FR_OK ? fr_check_local(p->base, "set TMPDIR in the job to", err) : rc;
+}
+
+enum fr_rc keep_home_make(const struct keep_place *p, struct fr_err *err)
+{
+    enum fr_rc rc = keep_base_make(p, err);
+
     return rc == FR_OK ? make_own(p->home, err) : rc;
 }
 
@@ -279,6 +282,29 @@ void keep_write_error(const struct keep_place *p, const struct fr_err *why)
     fr_buf_fmt(&b, "%s\n", why->msg);
     write_place(p, ".error", &b, NULL);
     fr_buf_finish(&b);
+}
+
+enum fr_rc keep_leave_streams(struct fr_err *err)
+{
+    int null = fr_sys.open("/dev/null", O_RDWR, 0);
+    bool done = null >= 0;
+
+    for (int fd = 0; fd <= 2 && done; fd++)
+        done = null == fd || dup2(null, fd) == fd;
+    if (!done)
+        return fr_fail_errno(err, errno, "cannot open /dev/null");
+    if (null > 2)
+        fr_sys.close(null);
+    return FR_OK;
+}
+
+bool keep_has_error(const struct keep_place *p)
+{
+    char path[FR_NODE_PATH];
+    struct stat st;
+
+    path_of(p->folder, p->place, ".error", path);
+    return fr_sys.lstat(path, &st) == 0;
 }
 
 /* The value of the line "NAME VALUE". False: there is none, or it does not fit. */

@@ -3,6 +3,7 @@
 #ifndef FR_NODE_KEEP_PLACE_H
 #define FR_NODE_KEEP_PLACE_H
 
+#include "engine/base/arena.h"
 #include "engine/base/str.h"
 #include "engine/node/keep.h"
 #include "engine/supervise/home.h"
@@ -14,7 +15,8 @@ struct keep_place {
     char host[256];   /* the node's name in Slurm */
     char address[64]; /* on the route to the node that launched the step */
     char home[FR_HOME_MAX];
-    char base[FR_HOME_MAX]; /* the folder that has flowrun-UID */
+    char disk[FR_HOME_MAX]; /* of the node itself */
+    char base[FR_HOME_MAX]; /* flowrun-UID on it, which has the home */
 };
 
 /* FR_DENIED unless folder is there, absolute, of the own user, and writable for nobody else. */
@@ -34,7 +36,8 @@ enum fr_rc keep_make_once(const struct keep_place *p, const char *path, struct f
 /* How many places the job has, as Slurm says. */
 enum fr_rc keep_places(const struct fr_keep_args *a, int64_t *places, struct fr_err *err);
 
-/* Makes the folders of the home. */
+/* Makes base alone; makes the folders of the home. */
+enum fr_rc keep_base_make(const struct keep_place *p, struct fr_err *err);
 enum fr_rc keep_home_make(const struct keep_place *p, struct fr_err *err);
 
 /* place.K, place.K.closed; place.K.error with the error's text, as far as it can be written.
@@ -42,10 +45,18 @@ enum fr_rc keep_home_make(const struct keep_place *p, struct fr_err *err);
 enum fr_rc keep_write_up(const struct keep_place *p, struct fr_err *err);
 enum fr_rc keep_write_closed(const struct keep_place *p, int64_t lease_ms, struct fr_err *err);
 void keep_write_error(const struct keep_place *p, const struct fr_err *why);
+bool keep_has_error(const struct keep_place *p);
+
+/* Makes /dev/null of input, output and errors. */
+enum fr_rc keep_leave_streams(struct fr_err *err);
 
 /* Reads place.K of a keeper: host and home. FR_NOTFOUND: there is none; the text has place.K.error.
  */
 enum fr_rc keep_read_place(const char *folder, int place, struct keep_place *p, struct fr_err *err);
+
+/* Names of the variables of a container that attempts get: all of environ but those of Slurm that
+ * fr_keep_environ does not list, of launchers, and of the container's program. NULL: no memory. */
+const char *const *keep_inside(const char *const *environ, struct fr_arena *arena);
 
 /* The path of the keeper's socket. */
 void keep_socket(const char *home, char out[FR_NODE_PATH]);

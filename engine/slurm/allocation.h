@@ -121,6 +121,7 @@ struct fr_allocation_now { /* what comes out of an event */
 struct fr_allocation {
     struct fr_allocation_life life;
     int64_t queue_for_ms; /* the driver's: QUEUED for longer, it is given up; 0: it may be */
+    int64_t start_ms;     /* the driver's: within it its places must answer; 0: 5 min */
     bool cgroups; /* the driver's: Slurm ends all processes of a job with it (ProctrackType) */
     int64_t ask_ms, due_ms;    /* as of the last event; 0: never */
     int64_t paced_ms, pace_ms; /* since when Slurm is asked at this pace; how often now */

@@ -8,7 +8,8 @@
 enum {
     APART_MS = 60000,    /* between the two answers that Slurm knows no job */
     KEEPERS_MS = 300000, /* how long keepers may take to answer */
-    REQUEUED_MS = 60000  /* a job that began so much later than it did was requeued */
+    MINUTE_MS = 60000,
+    REQUEUED_MS = 60000 /* a job that began so much later than it did was requeued */
 };
 
 /* What a word of Slurm says of a job. */
@@ -184,6 +185,11 @@ static void take_waiting(const struct turn *t, const struct fr_slurm_job *job)
     }
 }
 
+static int64_t start_ms(const struct turn *t)
+{
+    return t->a->start_ms > 0 ? t->a->start_ms : KEEPERS_MS;
+}
+
 static void start(const struct turn *t, const struct fr_slurm_job *job)
 {
     if (t->life->state == FR_ALLOCATION_QUEUED) {
@@ -197,7 +203,7 @@ static void start(const struct turn *t, const struct fr_slurm_job *job)
         t->a->connected = true;
         t->out->actions |= FR_ALLOCATION_DO_CONNECT;
         t->out->hosts = job->hosts;
-        t->a->keepers_by_ms = t->mono + KEEPERS_MS;
+        t->a->keepers_by_ms = t->mono + start_ms(t);
         t->a->due_ms = t->life->state == FR_ALLOCATION_STARTING ? t->a->keepers_by_ms : 0;
     }
 }
@@ -214,8 +220,8 @@ static void take_running(const struct turn *t, const struct fr_slurm_job *job)
         turn_pace_up(t);
     } else if (t->mono >= t->a->keepers_by_ms && strcmp(job->state, "RUNNING") == 0) {
         turn_note(t, t->ev->text,
-                  "job %lld runs, but not all of its places answered within 5 minutes",
-                  (long long)job->job);
+                  "job %lld runs, but not all of its places answered within %lld minutes",
+                  (long long)job->job, (long long)(start_ms(t) / MINUTE_MS));
         turn_release(t, FR_CAUSE_START_FAILED);
     } else {
         turn_keep_pace(t);

@@ -103,45 +103,6 @@ const char *const *fr_sbatch_args(const struct fr_slurm_submit *s, struct fr_are
     return end(&a);
 }
 
-/* The text as one word of sh. */
-static const char *quoted(const char *text, struct fr_arena *arena)
-{
-    struct fr_buf b = {0};
-    const char *out;
-
-    fr_buf_text(&b, "'");
-    for (; *text != '\0'; text++)
-        if (*text == '\'')
-            fr_buf_text(&b, "'\\''");
-        else
-            fr_buf_add(&b, text, 1);
-    fr_buf_text(&b, "'");
-    out = b.bad ? NULL : fr_arena_dup(arena, b.p);
-    fr_buf_finish(&b);
-    return out;
-}
-
-const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *arena)
-{
-    /* --export=NONE of sbatch would make srun start its steps without PATH. The step must not hold
-     * an input or an output that a process may keep (node/keep.h). */
-    static const char text[] = "#!/bin/sh\n"
-                               "unset SLURM_EXPORT_ENV\n"
-                               "exec srun -Q -N%d -n%d --ntasks-per-node=1 --overlap --mem=0 "
-                               "--kill-on-bad-exit=0 --wait=0 --cpu-bind=none --input=none "
-                               "-o none %s keep --alloc %s%s%s\n";
-    const char *flownode = quoted(s->flownode, arena), *folder = quoted(s->folder, arena);
-    const char *wait = "", *lease = "";
-
-    if (s->kill_wait_ms > 0)
-        wait = fr_arena_fmt(arena, " --kill-wait %lld", (long long)(s->kill_wait_ms / 1000));
-    if (s->lease_ms > 0)
-        lease = fr_arena_fmt(arena, " --lease %lld", (long long)(s->lease_ms / 1000));
-    if (flownode == NULL || folder == NULL || wait == NULL || lease == NULL)
-        return NULL;
-    return fr_arena_fmt(arena, text, s->spec->nodes, s->spec->nodes, flownode, folder, wait, lease);
-}
-
 const char *const *fr_squeue_args(const char *const *tags, size_t n, struct fr_arena *arena)
 {
     static const char *const words[] = {"squeue", "--noheader",     "--me", "--states=all",
@@ -168,6 +129,13 @@ const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena)
 const char *const *fr_slurm_config_args(struct fr_arena *arena)
 {
     static const char *const words[] = {"scontrol", "show", "config", NULL};
+
+    return fixed(arena, words, NULL);
+}
+
+const char *const *fr_srun_help_args(struct fr_arena *arena)
+{
+    static const char *const words[] = {"srun", "--help", NULL};
 
     return fixed(arena, words, NULL);
 }

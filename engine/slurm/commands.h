@@ -30,12 +30,20 @@ struct fr_slurm_submit {
 
 /* NULL-terminated arguments, argv[0] the program's name. NULL: no memory. */
 const char *const *fr_sbatch_args(const struct fr_slurm_submit *s, struct fr_arena *arena);
-/* The script's text. */
+/* The script's text, by spec's nodes, gpus and container alone. */
 const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *arena);
 /* All jobs of this user with those tags, ended ones too, as long as Slurm knows them. */
 const char *const *fr_squeue_args(const char *const *tags, size_t n, struct fr_arena *arena);
 const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena);
 const char *const *fr_slurm_config_args(struct fr_arena *arena);
+/* `srun --help`, which lists the options that the cluster's plugins add; and whether pyxis is one
+ * of them. */
+const char *const *fr_srun_help_args(struct fr_arena *arena);
+bool fr_srun_has_pyxis(struct fr_str help);
+#define FR_SLURM_NO_PYXIS                                                                          \
+    "allocation '%s' wants a container of pyxis, and srun has no --container-image here; "         \
+    "expected "                                                                                    \
+    "a cluster with that plugin, or apptainer: IMAGE"
 /* A link to the keeper of a place: srun of a step that relays bytes (node/relay.h). */
 struct fr_slurm_step {
     int64_t job;

@@ -41,6 +41,7 @@ enum fr_slurm_key {
     FR_SLURM_KEY_TIME,
     FR_SLURM_KEY_NODES,
     FR_SLURM_KEY_GPUS,
+    FR_SLURM_KEY_CONTAINER,
     FR_SLURM_KEY_RPC
 };
 struct fr_slurm_finding {

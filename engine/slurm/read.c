@@ -243,3 +243,8 @@ enum fr_rc fr_slurm_config_read(struct fr_str out, struct fr_slurm_config *c, st
         return fr_fail(err, FR_CORRUPT, "scontrol show config says no SLURM_VERSION");
     return FR_OK;
 }
+
+bool fr_srun_has_pyxis(struct fr_str help)
+{
+    return has(help, "--container-image");
+}

@@ -299,6 +299,23 @@ static const struct field rendezvous_fields[] = {
 static const struct object object_rendezvous = {"rendezvous", "rendezvous", rendezvous_fields,
                                                 NULL};
 
+static const struct field container_fields[] = {
+    {"pyxis", SHAPE_SLURM_IMAGE, AT(fr_slurm_container, pyxis),
+     .help = "Image that Slurm's plugin pyxis starts: one of a registry, or the path of a squashfs "
+             "file."},
+    {"apptainer", SHAPE_SLURM_IMAGE, AT(fr_slurm_container, apptainer),
+     .help = "Image that Apptainer starts: the absolute path of a SIF file or of a folder, or "
+             "docker://NAME."},
+    {"program", SHAPE_SLURM_PROGRAM, .preset = "apptainer",
+     .help = "Of apptainer: its name on the nodes' PATH, singularity or an absolute path."},
+    {"mounts", SHAPE_SLURM_MOUNTS,
+     .help = "Folders of the nodes that are in the container, too: /FOLDER, /FOLDER:/INSIDE or "
+             "/FOLDER:/INSIDE:ro each; work: is there anyway."},
+    {0},
+};
+static const struct object object_container = {"a container", "slurm_container", container_fields,
+                                               NULL};
+
 #define OF_ALLOCATION(member) .at = offsetof(struct allocation_entry, spec.member)
 
 static const struct field allocation_fields[] = {
@@ -336,6 +353,8 @@ static const struct field allocation_fields[] = {
     {"chain", SHAPE_INT, OF_ALLOCATION(chain), .max = 1000, .preset = "0",
      .help = "How often what its time limit or a preemption ended goes on in a further one, "
              "without a try of retry:."},
+    {"container", SHAPE_SLURM_CONTAINER, .object = &object_container,
+     .help = "A container that its tasks run in, by pyxis or Apptainer; default: none."},
     {"options", SHAPE_SLURM_OPTIONS,
      .help = "Further options of sbatch, --NAME=VALUE each; 'docs/slurm.md' lists them."},
     PLACE_FIELDS,

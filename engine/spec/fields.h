@@ -79,7 +79,12 @@
     X(SLURM_MEMORY, read_slurm_memory, schema_ref("size")) /* int64_t bytes, with their unit */    \
     /* of struct allocation_entry */                                                               \
     X(SLURM_GPUS, read_slurm_gpus, typed_count(f))                                                 \
-    X(SLURM_OPTIONS, read_slurm_options, scalars())
+    X(SLURM_OPTIONS, read_slurm_options, scalars())                                                \
+    X(SLURM_CONTAINER, read_slurm_container, inner(f))                                             \
+    /* of struct fr_slurm_container */                                                             \
+    X(SLURM_IMAGE, read_slurm_image, schema_ref("scalar"))                                         \
+    X(SLURM_PROGRAM, read_slurm_program, schema_ref("scalar"))                                     \
+    X(SLURM_MOUNTS, read_slurm_mounts, scalars())
 #define SHAPE_ID(name, reader, schema) SHAPE_##name,
 enum shape { SHAPES(SHAPE_ID) SHAPE_N };
 #undef SHAPE_ID

@@ -27,6 +27,16 @@ struct fr_connect {
                              unreachable; default 2 min; 0: it waits for ever */
 };
 
+/* What the keepers of an allocation, and so all of its tasks, run in. */
+struct fr_slurm_container {
+    struct fr_pos pos; /* of the image, or of the key */
+    const char *pyxis,
+        *apptainer;            /* the image of the one that starts it; both NULL: no container */
+    const char *program;       /* apptainer: its name or absolute path; NULL where pyxis */
+    const char *const *mounts; /* "/HERE", "/HERE:/THERE", "/HERE:/THERE:ro" */
+    size_t n_mounts;
+};
+
 /*
  * One named allocation of a cluster under Slurm. A run takes it when a task needs one of its nodes,
  * and gives it back. Its nodes are places: NAME1 … NAMEn of fr_spec.nodes, in a row from first on,
@@ -52,6 +62,7 @@ struct fr_allocation_spec {
         lease_ms; /* ends itself when nothing ran and no flowrun came for so long; default 30 min */
     int64_t queue_for_ms; /* given up when it has waited in the queue for so long; 0: never */
     int chain;            /* further ones for what its limit or a preemption ended, beside retry: */
+    struct fr_slurm_container container;
     const char *const *options; /* further ones of sbatch, "--licenses=x" */
     size_t n_options;
 };

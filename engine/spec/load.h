@@ -175,6 +175,11 @@ shape_reader read_secrets, read_param_default;                                  
 shape_reader read_nodes, read_node_list, read_login, read_pools; /* nodes.c, config.c */
 shape_reader read_slurm, read_allocations, read_slurm_folder, read_slurm_word, read_slurm_time;
 shape_reader read_slurm_memory, read_slurm_gpus, read_slurm_options; /* these two lines: slurm.c */
+shape_reader read_slurm_container, read_slurm_image, read_slurm_program; /* slurm_container.c */
+shape_reader read_slurm_mounts;                                          /* slurm_container.c */
+/* An absolute path for scripts, arguments of Slurm's commands, which expand some signs, and PATH.
+ */
+bool slurm_path_ok(struct fr_str path);
 /* Puts a list and its count where f has them. */
 void put_list(const struct field *f, void *target, const void *list, size_t n);
 /* The items of a list, or one value as a list of one; *y must outlive them. */

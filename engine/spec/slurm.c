@@ -60,18 +60,15 @@ void read_slurm_folder(struct loader *l, const struct fr_yaml *y, const struct f
 {
     const char *text = read_now(l, y);
     size_t n = text != NULL ? strlen(text) : 0;
-    bool ok = n > 1 && text[0] == '/';
+    bool ok = text != NULL && slurm_path_ok((struct fr_str){text, n});
 
     if (text == NULL)
         return;
     while (n > 1 && text[n - 1] == '/')
         n--;
-    for (size_t i = 0; i < n; i++)
-        ok = ok && (isalnum((unsigned char)text[i]) || (unsigned char)text[i] >= 0x80 ||
-                    strchr("/_-.+@", text[i]) != NULL);
     if (ok && (text = load_keep(l, fr_arena_text(l->arena, text, n))) == NULL)
         return;
-    if (!ok || !fr_path_is_inner(fr_str_of(text + 1)))
+    if (!ok)
         refuse(l, y, f->name, text,
                "an absolute path of letters, digits, '_', '-', '.', '+' and '@', without '.' and "
                "'..', like /scratch/me/flowrun");

@@ -9,6 +9,23 @@ import trainer_lib as t
 
 JOB = 4711
 flownode = say_program = tmp = None
+# What Apptainer 1.4.5 does, as far as keepers see it: it takes its words, adds the image's variables, has a process
+# beside it that serves the image's files, hands its input on, and ends with the status of what it runs.
+FAKE = """#!/bin/sh
+printf '%%s\\n' "$@" > %(dir)s/args
+echo $$ > %(dir)s/program
+test ! -e %(dir)s/fatal || { echo "INFO:    looking"; echo "FATAL:   could not open image" >&2; exit 255; }
+python3 -c 'import signal; signal.pthread_sigmask(0, [15]); signal.sigwait([15]); open("%(dir)s/termed", "w")' < /dev/null > /dev/null 2>&1 &
+files=$!
+echo $files > %(dir)s/files
+while [ "${1%%.sif}" = "$1" ]; do shift; done
+export OF_IMAGE=$1 LD_LIBRARY_PATH=/.singularity.d/libs APPTAINER_CONTAINER=$1 PATH=%(dir)s/bin:$PATH
+shift
+"$@"
+code=$?
+kill -9 $files
+exit $code
+"""
 
 
 def begin():
@@ -19,6 +36,12 @@ def begin():
     t.begin_plain()
     tmp = t.folder + "/tmp"
     os.mkdir(tmp)
+
+
+def fake_apptainer(path):
+    """A fake of the program at path, with its files in that folder: args, termed, fatal."""
+    with open(path, "w", opener=lambda path, flags: os.open(path, flags, 0o755)) as f:
+        f.write(FAKE % dict(dir=os.path.dirname(os.path.abspath(path))))
 
 
 def allocation(tag):
@@ -45,8 +68,8 @@ def read(path):
 
 
 class Keeper:
-    def __init__(self, folder, place=1, wait=None, job=JOB, user=None, lease=None, **env):
-        words = [flownode, "keep", "--alloc", folder] + (["--kill-wait", str(wait)] if wait is not None else [])
+    def __init__(self, folder, place=1, wait=None, job=JOB, user=None, lease=None, more=(), **env):
+        words = [flownode, "keep", "--alloc", folder, *more] + (["--kill-wait", str(wait)] if wait is not None else [])
         words += ["--lease", str(lease)] if lease is not None else []
         self.folder, self.place, self.file = folder, place, "%s/place.%d" % (folder, place)
         self.process = subprocess.Popen(words, env=step_env(place, job, **env), stdin=subprocess.DEVNULL,

@@ -400,18 +400,30 @@ static void test_leased(void)
 
 static void test_keepers(void)
 {
-    struct bed b = bed_in(FR_ALLOCATION_STARTING), c;
+    struct bed b = bed_in(FR_ALLOCATION_STARTING), c, late;
 
     check_row("keepers that do not answer");
     CHECK_INT(b.now.due_ms, T0 + 5 * MINUTE);
     pass(&b, 5 * MINUTE);
     tell(&b, FR_ALLOCATION_DUE);
     CHECK_TEXT(seen(&b), "starting ask");
-    c = b;
+    c = late = b;
     answer(&b, "7 RUNNING None", NULL);
     CHECK_TEXT(seen(&b), "releasing cancel, start_failed");
     CHECK_TEXT(b.a.life.note, "job 7 runs, but not all of its places answered within 5 minutes: "
                               "flownode: no such file");
+    check_row("where the driver gives them longer");
+    c.a.connected = false;
+    c.a.start_ms = 60 * MINUTE;
+    answer(&c, "7 RUNNING None", NULL);
+    CHECK_INT(c.now.due_ms, T0 + 65 * MINUTE);
+    pass(&c, 60 * MINUTE);
+    tell(&c, FR_ALLOCATION_DUE);
+    answer(&c, "7 RUNNING None", NULL);
+    CHECK_TEXT(seen(&c), "releasing cancel, start_failed");
+    CHECK_TEXT(c.a.life.note, "job 7 runs, but not all of its places answered within 60 minutes: "
+                              "flownode: no such file");
+    c = late;
     check_row("but one that is suspended may take longer");
     answer(&c, "7 SUSPENDED None", NULL);
     CHECK_TEXT(seen(&c), "starting");

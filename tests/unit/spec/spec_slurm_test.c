@@ -9,7 +9,9 @@
 #define X1000 X250 X250 X250 X250
 #define KEYS                                                                                       \
     "expected nodes, time, partition, account, qos, reservation, constraint, gpus, cpus, memory, " \
-    "exclusive, idle, lease, queue_for, chain, options, slots, labels, become, keep or env"
+    "exclusive, idle, lease, queue_for, chain, container, options, slots, labels, become, keep "   \
+    "or "                                                                                          \
+    "env"
 #define OPTIONS                                                                                    \
     "expected --licenses, --switches, --gpu-bind, --gpu-freq, --mem-bind, --tmp, --nice, "         \
     "--mail-type, --mail-user, --prefer, --core-spec, --thread-spec, --network, --wckey, --hint, " \
@@ -120,10 +122,9 @@ static const struct row {
      "p.yaml:1:67: an allocation has no key 'user'; " KEYS "\n"
      "p.yaml:1:76: an allocation has no key 'work'; " KEYS "\n"
      "p.yaml:1:86: an allocation has no key 'connect'; " KEYS},
-    {"keys that are not there yet", "time: 1h, copies: 3, warn: 3m, container: {}",
+    {"keys that are not there yet", "time: 1h, copies: 3, warn: 3m",
      "p.yaml:1:55: an allocation has no key 'copies'; " KEYS "\n"
-     "p.yaml:1:66: an allocation has no key 'warn'; " KEYS "\n"
-     "p.yaml:1:76: an allocation has no key 'container'; " KEYS},
+     "p.yaml:1:66: an allocation has no key 'warn'; " KEYS},
     {"keys of others", "time: 1h, walltime: 2h, mem: 1G, gres: 'gpu:1', queue: q, exclude: n1",
      "p.yaml:1:55: an allocation has no key 'walltime'; expected time: 12h\n"
      "p.yaml:1:69: an allocation has no key 'mem'; expected memory: 64GiB\n"
