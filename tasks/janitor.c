@@ -86,10 +86,11 @@ static enum fr_rc remove_one(struct janitor *j, const struct checkpoint *c, cons
     fr_buf_fmt(&aside, "%s/.%s.removing", j->dir, c->name);
     if (from.bad || aside.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for a path");
-    else if (!j->job->dry_run && fr_sys.rename(from.p, aside.p) != 0) /* never half a checkpoint */
-        rc = fr_fail_errno(err, errno, "cannot remove %s", from.p);
-    else if (!j->job->dry_run)
+    else if (!j->job->dry_run && fr_sys.rename(from.p, aside.p) == 0) /* never half a checkpoint */
         rc = fr_remove_tree(aside.p, err);
+    else if (!j->job->dry_run &&
+             errno != ENOENT) /* or a janitor of a node that shares the folder */
+        rc = fr_fail_errno(err, errno, "cannot remove %s", from.p);
     fr_buf_finish(&from);
     fr_buf_finish(&aside);
     j->removed += rc == FR_OK;

@@ -325,7 +325,7 @@ enum fr_rc fr_remove_some(const char *path, size_t *left, struct fr_err *err)
     if (fr_sys.lstat(path, &st) != 0)
         return errno == ENOENT ? FR_OK : fr_fail_errno(err, errno, "cannot look at %s", path);
     if (S_ISDIR(st.st_mode) && fr_sys.list(path, &names, &n) != 0)
-        return fr_fail_errno(err, errno, "cannot list %s", path);
+        return errno == ENOENT ? FR_OK : fr_fail_errno(err, errno, "cannot list %s", path);
     for (size_t i = 0; i < n && rc == FR_OK && *left > 0; i++) {
         int len = snprintf(child, sizeof(child), "%s/%s", path, names[i]);
         rc = len < 0 || (size_t)len >= sizeof(child)

@@ -236,9 +236,10 @@ def other_runs():
     t.same("states are untouched", sorted(os.listdir("half/resume")), ["step-2", "step-4"])
 
 
-def two_nodes(outs, **more):
+def nodes(outs, **more):
+    """A node a folder of outs."""
     port = t.free_port()
-    runs = [t.launch(out, 1, port=port, nodes=2, node=k, steps=STEPS, **more) for k, out in enumerate(outs)]
+    runs = [t.launch(out, 1, port=port, nodes=len(outs), node=k, steps=STEPS, **more) for k, out in enumerate(outs)]
     return runs, [run.wait() for run in runs]
 
 
@@ -247,17 +248,34 @@ def lost_node():
     for out in ("headless", "other"):
         copy(out)
     shutil.rmtree("headless/resume")
-    runs, codes = two_nodes(["headless", "other"], resume_from_checkpoint="last")
+    runs, codes = nodes(["headless", "other"], resume_from_checkpoint="last")
     t.same("a node without its state", codes, [0, 0])
     t.has("a node without its state: goes on", runs[0].text(), "from global step 4")
     whole("a node without its state", "headless")
     t.check("its state is there again", os.path.exists("headless/resume/step-%d/state.json" % STEPS))
     copy("harmed", "damaged")
-    runs, codes = two_nodes(["harmed", "bare"], resume_from_checkpoint="last")
+    runs, codes = nodes(["harmed", "bare"], resume_from_checkpoint="last")
     # one that leaves may be heard of before what both have agreed on
     t.check("all that is left is damaged: refused", sorted(codes) in ([2, 2], [2, 4]), codes)
     for run in runs:
         t.has("each names what is damaged", run.text(), "harmed/resume/step-4/state.safetensors does not match its checksum")
+
+
+def shared_folder():
+    """Nodes that share the output folder write one state of a step there, and the node apart its own."""
+    outs = ["joint", "joint", "joint", "apart"]
+    for what, more in (("nodes that share a folder", {}), ("they begin again", dict(overwrite_output_dir=True))):
+        runs, codes = nodes(outs, save_steps=1, **more)
+        t.same(what, codes, [0] * 4)
+        for out in ("joint", "apart"):
+            t.same("%s: states of %s" % (what, out), sorted(os.listdir(out + "/resume")), sorted("step-%d" % (k + 1) for k in range(STEPS)))
+        t.same(what + ": leftovers", [name for name in sorted(names("joint") | names("apart")) if "tmp" in name], [])
+        t.check(what + ": the same", t.file_bytes("joint/resume/step-8/state.safetensors") == t.file_bytes("apart/resume/step-8/state.safetensors"))
+    for k in range(5, STEPS + 1):
+        shutil.rmtree("joint/resume/step-%d" % k)
+    runs, codes = nodes(["joint"] * 2, accumulation=12, resume_from_checkpoint="last", overwrite_output_dir=True)
+    t.same("nodes that share a folder go on", codes, [0, 0])
+    t.has("from the state", runs[0].text(), "from global step 4")
 
 
 def full_disk():
@@ -289,7 +307,7 @@ def main():
     t.train("uninterrupted", "ref", 2, steps=STEPS)
     t.same("all steps are logged", sorted(t.losses("ref")), list(range(1, STEPS + 1)))
     parts = {"stop": (stops,), "save": (killed_while_saving, full_disk),
-             "state": (states, strays, other_runs, lost_node)}
+             "state": (states, strays, other_runs, lost_node, shared_folder)}
     for part in parts[sys.argv[2]]:
         part()
     t.finish()

@@ -83,7 +83,7 @@ static enum fr_rc save_whole(const struct tr_resume *r, struct tr_optim *o,
         rc = tr_optim_whole(o, states[s].what, room(r, o, s), err);
     if (rc != FR_OK)
         return rc;
-    if (o->world->local_rank == 0)
+    if (tr_resume_writes(r, o->world))
         rc = write_state(r, o, p, err);
     failed = rc != FR_OK;
     enum fr_rc summed = tr_comm_host_sum(o->world, &failed, 1, rc == FR_OK ? err : NULL);

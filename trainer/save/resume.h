@@ -4,7 +4,8 @@
  * f32 masters, m and v by tensor name and whole shape, so any number of ranks loads it; state.json
  * the progress and the digests of what the run was made of. The first rank of every node writes all
  * of it, so the loss of any node is survived and no shared file system is needed: at start the
- * newest state that any node holds whole is broadcast from there.
+ * newest state that any node holds whole is broadcast from there. Of nodes that share the folder
+ * the first writes.
  *
  * A state is written to a temporary folder, fsynced and renamed; state.json carries the SHA-256 of
  * the tensor file.
@@ -32,6 +33,7 @@ struct tr_digests {
 
 struct tr_resume {
     const char *output_dir;
+    const int *folders; /* borrows: as tr_output_folders gives it; NULL: all nodes have their own */
     struct tr_digests digests;
     float *flat;        /* borrows, host: flat_states * padded elements */
     size_t flat_states; /* 3 on the first rank of a node, which reads and writes; else at least 1 */
@@ -73,6 +75,9 @@ enum fr_rc tr_resume_save(struct tr_resume *r, struct tr_optim *o, const struct 
  */
 enum fr_rc tr_resume_load(struct tr_resume *r, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err);
+
+/* Whether this rank writes the states of its node's folder, and removes them. */
+bool tr_resume_writes(const struct tr_resume *r, const struct tr_comm *world);
 
 /* Removes all states of an earlier run on this node. */
 enum fr_rc tr_resume_clear(const char *output_dir, struct fr_err *err);

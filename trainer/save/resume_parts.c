@@ -144,22 +144,6 @@ static json_t *list_of(const struct resume_record *all, int n)
     return list;
 }
 
-/* Nodes may share a folder: the rank of the first part there gives it its name. */
-static bool is_first_here(const struct tr_resume *r, const struct tr_comm *world, int64_t step)
-{
-    char tmp[PATH_MAX], path[PATH_MAX];
-    struct stat st;
-    int k = 0;
-
-    resume_dir(r, step, ".tmp-", tmp);
-    for (; k < world->rank; k++) {
-        resume_part_path(tmp, k, world->size, path);
-        if (fr_sys.lstat(path, &st) == 0)
-            break;
-    }
-    return k == world->rank;
-}
-
 /* Parts are written, then named: *why has the first rank's error. */
 static enum fr_rc save_parts(const struct tr_resume *r, struct tr_optim *o,
                              const struct tr_progress *p, struct fr_err *why, struct fr_err *err)
@@ -172,7 +156,7 @@ static enum fr_rc save_parts(const struct tr_resume *r, struct tr_optim *o,
     *why = (struct fr_err){0};
     if (all == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for %d parts", world->size);
-    if (rc == FR_OK && world->local_rank == 0) {
+    if (rc == FR_OK && tr_resume_writes(r, world)) {
         mine.err.rc = resume_begin(r, p->step, &mine.err);
         if (r->whole > 0)
             resume_drop(r, r->whole, RESUME_KEEP - 1);
@@ -187,18 +171,15 @@ static enum fr_rc save_parts(const struct tr_resume *r, struct tr_optim *o,
                 *why = all[k].err;
     }
     if (rc == FR_OK && why->rc == FR_OK) {
-        bool names = is_first_here(r, world, p->step);
-
         resume_dir(r, p->step, ".tmp-", tmp);
-        rc = tr_comm_host_barrier(world, err); /* all have looked */
-        if (rc == FR_OK && r->copies > 1) {
+        if (r->copies > 1) {
             rc = resume_parts_copy(o, all, tmp, r->copies, &mine.err, err);
             if (rc == FR_OK && mine.err.rc != FR_OK && world->nodes > 1)
                 resume_name_host(&mine.err);
             if (rc == FR_OK)
                 rc = tr_comm_host_first_error(world, &mine.err, why, err);
         }
-        if (rc == FR_OK && why->rc == FR_OK && names)
+        if (rc == FR_OK && why->rc == FR_OK && tr_resume_writes(r, world))
             mine.err.rc = resume_publish(r, o, p, "parts", list_of(all, world->size), &mine.err);
         if (why->rc == FR_OK && mine.err.rc != FR_OK && world->nodes > 1)
             resume_name_host(&mine.err);
@@ -219,7 +200,7 @@ enum fr_rc resume_parts_save(const struct tr_resume *r, struct tr_optim *o,
     if (rc != FR_OK || why.rc == FR_OK)
         return rc;
     resume_dir(r, p->step, ".tmp-", tmp);
-    if (o->world->local_rank == 0)
+    if (tr_resume_writes(r, o->world))
         fr_remove_tree(tmp, NULL);
     return fr_fail(err, why.rc, "writing resume state of step %lld: %s", (long long)p->step,
                    why.msg);

@@ -48,6 +48,11 @@ bool tr_resume_any(const char *output_dir)
     return resume_steps(output_dir, &step, 1) > 0;
 }
 
+bool tr_resume_writes(const struct tr_resume *r, const struct tr_comm *world)
+{
+    return world->local_rank == 0 && (r->folders == NULL || r->folders[world->node] == world->node);
+}
+
 enum fr_rc tr_resume_clear(const char *output_dir, struct fr_err *err)
 {
     char dir[PATH_MAX];

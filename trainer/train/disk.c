@@ -1,13 +1,28 @@
 /* Whether what a run saves has room on the disks of its nodes. */
 #include "trainer/train/setup.h"
 
-/* Ranks whose parts of trained weights this node keeps: its own, and of the nodes before it. */
-static int64_t ranks_kept(const struct tr_comm *c, int64_t copies)
+/* Whether a node keeps a copy of rank k's part in this node's folder: its own node, or one after
+ * it. */
+static bool is_kept(const struct tr_run *r, int k)
 {
+    const struct tr_comm *c = r->env.comm;
+    const int *folders = r->resume.folders;
+
+    for (int node = 0; node < c->nodes; node++)
+        if (folders[node] == folders[c->node] &&
+            (node - c->node_of[k] + c->nodes) % c->nodes < r->args->resume_copies)
+            return true;
+    return false;
+}
+
+/* Ranks whose parts of trained weights lie in this node's folder. */
+static int64_t ranks_kept(const struct tr_run *r)
+{
+    const struct tr_comm *c = r->env.comm;
     int64_t n = 0;
 
     for (int k = 0; k < c->size && c->node_of != NULL; k++)
-        n += (c->node - c->node_of[k] + c->nodes) % c->nodes < copies;
+        n += is_kept(r, k);
     return c->node_of != NULL ? n : c->size;
 }
 
@@ -24,7 +39,7 @@ static struct tr_resume_size size_of(const struct tr_run *r)
         int64_t part = tr_args_coded(r->args) || tr_grads_muon(g) ? (int64_t)tr_optim_states(g)
                                                                   : trained * 12 / c->size;
 
-        return (struct tr_resume_size){.state = part * ranks_kept(c, r->args->resume_copies),
+        return (struct tr_resume_size){.state = part * ranks_kept(r),
                                        .at_once = 2,
                                        .checkpoint = trained * (int64_t)tr_dtype_bytes(saved)};
     }
@@ -39,7 +54,7 @@ enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struc
     int64_t saves = d->save_every > 0 ? d->total_steps / d->save_every : 0;
     struct tr_resume_size size;
 
-    if (a->no_resume_state || r->env.comm->local_rank != 0)
+    if (a->no_resume_state || !tr_resume_writes(&r->resume, r->env.comm))
         return FR_OK;
     if (r->env.comm->rank == 0 && a->resume_copies > r->env.comm->nodes)
         fr_buf_fmt(notes,

@@ -152,6 +152,64 @@ enum fr_rc tr_output_open(const struct tr_args *a, bool first, int *lock, struct
     return rc;
 }
 
+static void node_mark(const char *dir, uint64_t number, int node, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%.4000s/" TR_EXPORT_TMP "node-%016llx-%d", dir,
+                   (unsigned long long)number, node);
+}
+
+/* The file of this start and node. */
+static enum fr_rc make_mark(const char *path, struct fr_err *err)
+{
+    int fd = fr_sys.open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    if (fd < 0)
+        return fr_fail_errno(err, errno, "cannot make %s", path);
+    (void)fr_sys.close(fd);
+    return FR_OK;
+}
+
+/* The first rank of every node leaves a file, and each rank looks which it sees. */
+enum fr_rc tr_output_folders(const char *dir, struct tr_comm *comm, int *folders,
+                             struct fr_err *err)
+{
+    int *all, mine = 0;
+    uint64_t number = 0;
+    struct fr_err why = {0}, first = {0};
+    char path[PATH_MAX];
+    struct stat st;
+    enum fr_rc rc;
+
+    folders[0] = 0;
+    if (comm->nodes <= 1)
+        return FR_OK;
+    if ((all = fr_sys.alloc((size_t)comm->size * sizeof(*all))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to compare ranks");
+    if (fr_sys.random(&number, sizeof(number)) != 0)
+        (void)fr_fail_errno(&why, errno, "no random number");
+    rc = tr_comm_host_broadcast(comm, &number, sizeof(number), 0, err);
+    node_mark(dir, number, comm->node, path);
+    if (rc == FR_OK && why.rc == FR_OK && comm->local_rank == 0)
+        why.rc = make_mark(path, &why);
+    if (rc == FR_OK)
+        rc = tr_comm_host_first_error(comm, &why, &first, err);
+    for (; rc == FR_OK && first.rc == FR_OK && mine < comm->node; mine++) {
+        char other[PATH_MAX];
+
+        node_mark(dir, number, mine, other);
+        if (fr_sys.lstat(other, &st) == 0)
+            break;
+    }
+    if (rc == FR_OK)
+        rc = tr_comm_host_all_gather(comm, all, &mine, sizeof(mine), err);
+    for (int k = 0; k < comm->size && rc == FR_OK; k++)
+        folders[comm->node_of[k]] = all[k];
+    if (comm->local_rank == 0 && why.rc == FR_OK)
+        (void)fr_sys.unlink(path);
+    fr_sys.free(all);
+    return rc != FR_OK || first.rc == FR_OK ? rc : fr_fail(err, first.rc, "%s", first.msg);
+}
+
 void tr_output_close(const struct tr_args *a, int *lock)
 {
     char path[PATH_MAX];

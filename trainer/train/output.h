@@ -2,6 +2,7 @@
 #ifndef TR_TRAIN_OUTPUT_H
 #define TR_TRAIN_OUTPUT_H
 
+#include "trainer/comm/comm.h"
 #include "trainer/config/args.h"
 
 /*
@@ -12,6 +13,14 @@
  * file system. If the file system has no locks, a warning is logged and *lock is -1.
  */
 enum fr_rc tr_output_open(const struct tr_args *a, bool first, int *lock, struct fr_err *err);
+
+/*
+ * folders[k]: the first node whose output folder is that of node k, on a file system that they
+ * share; k: it has a folder of its own. nodes of comm elements, the same on every rank. Every rank
+ * calls, after rank 0 has opened the folder; an error is the same on all.
+ */
+enum fr_rc tr_output_folders(const char *dir, struct tr_comm *comm, int *folders,
+                             struct fr_err *err);
 
 /* Removes and releases the lock; does nothing for -1. */
 void tr_output_close(const struct tr_args *a, int *lock);

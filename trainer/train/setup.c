@@ -439,7 +439,7 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     if (from == NULL && a->overwrite_output_dir) {
-        if (r->env.comm->local_rank == 0)
+        if (tr_resume_writes(&r->resume, r->env.comm))
             rc = tr_resume_clear(a->output_dir, err);
         return rc;
     }
@@ -457,6 +457,19 @@ static enum fr_rc open_model(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+/* Which nodes share the output folder. */
+static enum fr_rc look_at_folders(struct tr_run *r, struct fr_err *err)
+{
+    size_t nodes = r->env.comm->nodes > 1 ? (size_t)r->env.comm->nodes : 1;
+    int *folders = fr_arena_array(&r->arena, nodes, sizeof(*folders));
+
+    if (folders == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu nodes", nodes);
+    r->resume.output_dir = r->args->output_dir;
+    r->resume.folders = folders;
+    return tr_output_folders(r->args->output_dir, r->env.comm, folders, err);
+}
+
 enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,
                         struct fr_err *err)
 {
@@ -471,6 +484,8 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
                        (long long)a->gradient_accumulation_steps);
     memset(r->batches, 0, (size_t)a->gradient_accumulation_steps * sizeof(*r->batches));
     rc = tr_output_open(a, env->comm->rank == 0, &r->output_lock, err);
+    if (rc == FR_OK)
+        rc = look_at_folders(r, err);
     if (rc == FR_OK)
         rc = open_model(r, err);
     if (rc == FR_OK)
@@ -487,7 +502,6 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
         return rc;
     tr_scaler_init(&r->progress.scaler, &r->ds, r->ds.precision == TR_PRECISION_FP16);
     r->progress.scaler.quiet = env->comm->rank != 0;
-    r->resume.output_dir = a->output_dir;
     r->resume.digests.model = r->model_digest;
     r->resume.digests.data = tr_dataset_digest(r->data);
     r->resume.digests.tokenizer = tr_tokenizer_digest(r->tokenizer);

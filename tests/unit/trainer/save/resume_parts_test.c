@@ -103,7 +103,9 @@ static void resume_body(const struct job *j, const struct rank_self *self, struc
 {
     struct tr_progress p = {.step = j->save, .history = json_array()};
     char dir[PATH];
+    static const int one[RANKS_MAX];
     struct tr_resume r = {.output_dir = dir,
+                          .folders = j->layout->shared ? one : NULL,
                           .digests = {"model", "data", "tokens", "config"},
                           .flat_states = 1,
                           .accumulation = 1,
