@@ -203,6 +203,18 @@ static enum fr_rc lock_home(struct keep *k, struct fr_err *err)
     return fr_fail_errno(err, errno, "cannot lock %s", path);
 }
 
+/* A process that removes what earlier keepers left here. It does not outlive the keeper. */
+static void begin_sweep(struct keep *k)
+{
+    pid_t keeper = getpid();
+
+    if (fork() != 0)
+        return;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper)
+        keep_sweep(&k->place);
+    _exit(0);
+}
+
 /* Makes the home, tries its journal, and listens. */
 static enum fr_rc come_up(struct keep *k, struct fr_err *err)
 {
@@ -222,7 +234,9 @@ static enum fr_rc come_up(struct keep *k, struct fr_err *err)
     if (k->listening < 0)
         return fr_fail_errno(err, errno, "cannot listen on %s", path);
     fr_sys.set_nonblock(k->listening, true);
-    return keep_write_up(&k->place, err);
+    if ((rc = keep_write_up(&k->place, err)) == FR_OK)
+        begin_sweep(k);
+    return rc;
 }
 
 /* Waits until every attempt has ended. Kills from kill_ms on. */
@@ -295,7 +309,10 @@ static enum fr_rc close_home(struct keep *k, struct fr_err *err)
         return rc;
     keep_socket(k->place.home, path);
     fr_sys.unlink(path);
-    return keep_write_closed(&k->place, k->lease.over ? k->lease.ms : 0, err);
+    rc = keep_write_closed(&k->place, k->lease.over ? k->lease.ms : 0, err);
+    if (rc == FR_OK && fr_closing_unacked(k->end) == 0)
+        keep_remove(&k->place); /* as far as Slurm leaves time for it */
+    return rc;
 }
 
 static void look_at_lease(struct keep *k)

@@ -23,10 +23,12 @@
  *   quiet.*, lease.*  of the lease (keep_lease.h)
  *
  * The home is on the node's own disk: flowrun-UID/TAG-K below SLURM_TMPDIR, TMPDIR or /tmp, the
- * first that is set; 0700, of the own user, no symbolic link. Attempts get, besides what serve
- * gives them everywhere, the variables fr_keep_environ lists, if they are set, and no other of
- * Slurm: a rank or world size of the keeper's step is not theirs. In a container they also get
- * what its image sets.
+ * first that is set; 0700, of the own user, no symbolic link. A keeper that has closed removes it,
+ * where all ends have reached an engine. Slurm may kill it before it has: a keeper that comes up
+ * removes what others have left on its node. Attempts get, besides what serve gives them
+ * everywhere, the variables fr_keep_environ lists, if they are set, and no other of Slurm: a rank
+ * or world size of the keeper's step is not theirs. In a container they also get what its image
+ * sets.
  *
  * Signals. USR1 is ignored. TERM (scancel, the job's limit, a preemption): no further attempt
  * starts; if none lives, the keeper closes and ends at once. Else it stops those that asked for a

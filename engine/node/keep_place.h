@@ -40,6 +40,11 @@ enum fr_rc keep_places(const struct fr_keep_args *a, int64_t *places, struct fr_
 enum fr_rc keep_base_make(const struct keep_place *p, struct fr_err *err);
 enum fr_rc keep_home_make(const struct keep_place *p, struct fr_err *err);
 
+/* keep_sweep.c: removes the home, whose keeper has closed. keep_sweep: those that keepers of other
+ * jobs of this user left on this node and that no process of an attempt belongs to. */
+void keep_remove(const struct keep_place *p);
+void keep_sweep(const struct keep_place *p);
+
 /* place.K, place.K.closed; place.K.error with the error's text, as far as it can be written.
  * lease_ms: the lease that is over; 0: it was told to end. */
 enum fr_rc keep_write_up(const struct keep_place *p, struct fr_err *err);

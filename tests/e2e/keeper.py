@@ -35,10 +35,10 @@ def test_up():
     t.same("files", sorted(os.listdir(folder)), ["claim", "place.1", "place.2"])
     homes = set()
     for n in (1, 2):
-        lines = k.say(1, ["start", "seq 1 200000; echo last", "log", "last\n", "end", "ack"],
+        lines = k.say(1, ["start", "seq 1 200000; echo last", "log", "last\n", "end", "ack", "state"],
                       k.relay_words(folder, n), place=n)
         homes.add(lines[0])
-        t.same("place %d: what came" % n, lines[2:], ["log 1288900", "ended exit 0 0", "status 0"])
+        t.same("place %d: what came" % n, lines[2:], ["log 1288900", "ended exit 0 0", "state unknown", "status 0"])
     t.same("homes", len(homes), 2)
     t.same("another host", k.relay(folder, 1, SLURMD_NODENAME="nid009"),
            (1, "flownode relay: place 1 is on nid001, and this is nid009\n"))
@@ -50,7 +50,7 @@ def test_up():
         keeper.term()
         t.same("place %d closes" % keeper.place, (keeper.ended(), k.read(keeper.file + ".closed"), keeper.error()),
                (0, "job 4711\nrestarts 0\n", ""))
-        t.check("no socket is left", not os.path.exists(keeper.up()["home"] + "/s/keep"))
+        t.same("its home is gone", [os.path.join(d, f) for d, _, fs in os.walk(keeper.up()["home"]) for f in fs], [])
     code, text = k.relay(folder, 1)
     t.same("no keeper", code, 3)
     t.has("no keeper", text, "no keeper listens at place 1 (nid001), and none of its attempts has a process")
@@ -238,6 +238,35 @@ def test_killed():
     t.same("no keeper, and nothing left", code, 3)
     t.check("it is not closed", not os.path.exists(keeper.file + ".closed"))
     t.same("no such place", k.relay(folder, 7), (3, "flownode relay: no keeper has come up at place 7\n"))
+
+
+def test_sweep():
+    """A keeper that comes up removes what earlier ones left on its node, but for homes that are in use."""
+    base = "%s/flowrun-%d/" % (k.tmp, os.getuid())
+    keepers = {tag: k.Keeper(k.allocation(tag), 1) for tag in ("dead", "used", "lives")}
+    homes = {tag: keeper.up()["home"] for tag, keeper in keepers.items()}
+    k.say(1, ["start", "true", "end"], k.relay_words(keepers["dead"].folder, 1))
+    link = k.Say(1, ["start", "echo up; exec sleep 1000", "log", "up", "wait"], k.relay_words(keepers["used"].folder, 1))
+    live = link.line("started")
+    link.line("log")
+    for tag in ("dead", "used"):
+        keepers[tag].process.kill()
+        keepers[tag].ended()
+    os.makedirs(base + ".gone-x/log")
+    later = k.Keeper(k.allocation("later"), 1)
+    later.up()
+    t.until("it removes what is left", lambda: not [n for n in os.listdir(base) if n.startswith((".gone", "dead"))])
+    t.same("homes in use stay", [os.path.exists(homes[tag]) for tag in ("used", "lives")], [True, True])
+    t.same("an attempt there goes on", k.say(2, ["use", live, "state", "stop", "end", "ack"], k.serve_words(homes["used"]))[1:],
+           ["state running", "ended stopped 9 0", "status 0"])
+    last = k.Keeper(k.allocation("last"), 1)
+    last.up()
+    t.until("then it goes, too", lambda: not os.path.exists(homes["used"]))
+    t.same("the other keeper lives", k.say(1, ["start", "true", "end"], k.relay_words(keepers["lives"].folder, 1))[2:],
+           ["ended exit 0 0", "status 0"])
+    for keeper in (keepers["lives"], later, last):
+        keeper.term()
+        t.same("they close", (keeper.ended(), keeper.error()), (0, ""))
 
 
 def test_refused():
@@ -469,7 +498,7 @@ def test_lease():
 def main():
     k.begin()
     for test in (test_up, test_twin, test_environ, test_links, test_term_live, test_term_waits, test_term_notice,
-                 test_supervisor_killed, test_killed, test_refused, test_home, test_lease, test_other_users):
+                 test_supervisor_killed, test_killed, test_sweep, test_refused, test_home, test_lease, test_other_users):
         test()
     t.finish()
 
