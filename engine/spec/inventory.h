@@ -92,10 +92,11 @@ struct fr_node {
     const char *key;         /* absolute path of a private key; NULL: agent and defaults */
     const char *known_hosts; /* absolute path; NULL: ~/.ssh/known_hosts */
     const char *ssh_config;  /* absolute path; NULL: ~/.ssh/config */
-    const char *work;        /* on it: "/x"; "~/x" and "x" are below its home; NULL: chosen there */
-    int allocation;          /* FR_EXECUTOR_SLURM: index of its allocation */
-    int place;               /* likewise: 1, 2, … in it */
-    int chain;               /* likewise: that of its allocation */
+    const char *work; /* on it: "/x"; "~/x" and "x" are below its home; NULL: chosen there. Of a
+                         place WORK/work/NAME, the same in each of its jobs */
+    int allocation;   /* FR_EXECUTOR_SLURM: index of its allocation */
+    int place;        /* likewise: 1, 2, … in it */
+    int chain;        /* likewise: that of its allocation */
     int gpus;
     int slots; /* instances at once, weighted by their slots; default 8 */
     const char *const *labels;

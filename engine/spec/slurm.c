@@ -493,6 +493,22 @@ void read_allocations(struct loader *l, const struct fr_yaml *y, const struct fi
     put_list(f, target, specs, y->n);
 }
 
+/* What tasks leave in their work folder is there in the next job, too. */
+static void give_work(struct loader *l, const struct fr_slurm_spec *slurm)
+{
+    size_t n = l->spec->n_nodes;
+    struct fr_node *nodes = load_alloc(l, n, sizeof(*nodes));
+
+    for (size_t i = 0; i < n && nodes != NULL && slurm->work != NULL; i++) {
+        nodes[i] = l->spec->nodes[i];
+        if (nodes[i].executor == FR_EXECUTOR_SLURM)
+            nodes[i].work =
+                load_keep(l, fr_arena_fmt(l->arena, "%s/work/%s", slurm->work, nodes[i].name));
+    }
+    if (nodes != NULL && slurm->work != NULL)
+        l->spec->nodes = nodes;
+}
+
 void read_slurm(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct fr_slurm_spec *slurm = load_alloc(l, 1, sizeof(*slurm));
@@ -503,6 +519,7 @@ void read_slurm(struct loader *l, const struct fr_yaml *y, const struct field *f
     *slurm = (struct fr_slurm_spec){.pos = pos_of(l, y), .rpc = 12};
     slurm->rpc_pos = fr_yaml_get(y, "rpc") ? pos_of(l, fr_yaml_get(y, "rpc")) : slurm->pos;
     read_object(l, f->object, y, slurm);
+    give_work(l, slurm);
     l->spec->slurm = slurm;
 }
 

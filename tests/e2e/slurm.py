@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """flowrun on a real Slurm of three nodes on this machine (slurm_lib.py): a run takes an allocation, uses it
 and gives it back; kills of flowrun, links, keepers and the controller; limits, scancel, refusals.
-usage: slurm.py BUILD runs|kills|ends|leases. Skipped where there is no Slurm, or without root."""
+train: the main job. usage: slurm.py BUILD runs|kills|ends|leases|train. Skipped where there is no Slurm, or without root."""
 import contextlib
 import json
 import os
@@ -531,6 +531,66 @@ def killed_while_queued():
     run.kill()
     s.run(["scontrol", "update", "PartitionName=all", "State=UP"])
     return env, new_jobs(before)[0]
+# ---- train ----
+
+REPO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+STEPS = 60
+
+
+def job_words(nodes):
+    """The main job: the same file and parameters wherever the nodes are."""
+    return [REPO + "/pipelines/deepseek-lora.yaml", "-p", "nodes=" + nodes, "-p", "max_steps=%d" % STEPS,
+            "-p", "save_steps=%d" % (2 * STEPS), "-p", "port=%d" % t.free_port()]
+
+
+def trained(work):
+    """The steps in the log of a training; work: of its first node."""
+    with contextlib.suppress(OSError), open(work + "/output/trainer_log.jsonl") as f:
+        return [x["current_steps"] for x in map(json.loads, f) if "loss" in x]
+    return []
+
+
+def published(work):
+    return t.file_bytes(work + "/published/latest/adapter_model.safetensors")
+
+
+def ranks():
+    """Processes of the training under Slurm that are ranks, by their rank."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open("/proc/%s/environ" % pid, "rb") as f, open("/proc/%s/cmdline" % pid, "rb") as g:
+                env, words = f.read().split(b"\0"), g.read()
+            if (t.folder + "/work/work/").encode() in words:
+                found.update({int(word[5:]): int(pid) for word in env if word.startswith(b"RANK=")})
+    return found
+
+
+def train():
+    """The main job from cleanup to a published adapter, on nodes of this machine and in two jobs of Slurm: the first is
+    preempted while it trains, and the second goes on where that stopped. The same file, the same adapter."""
+    local, slurm = "state/nodes/n1/work", "work/work/train1"
+    t.same("on nodes of this machine", ask(*job_words(REPO + "/examples/clusters/local-3.yaml"))[0], 0)
+    t.same("a loss for each step", trained(local), list(range(1, STEPS + 1)))
+    before = jobs()
+    with open("slurm.yaml", "w") as f:
+        f.write("slurm:\n  work: %s/work\n  rpc: 60\n  allocations:\n    train: {nodes: 3, cpus: 1, time: 30m, chain: 1}\n" % t.folder)
+    s.run(["scontrol", "update", "PartitionName=all", "GraceTime=30"])
+    run = begin(*job_words("slurm.yaml"))
+    t.until("it trains", lambda: len(trained(slurm)) > 4 and len(ranks()) == 3)
+    os.kill(ranks()[1], signal.SIGSTOP)  # all wait for it, so that the training is not over before it is preempted
+    urgent = s.submit("-p", "urgent", "-N3", "--exclusive", "--wrap", "sleep 1000", "-o", "/dev/null")
+    t.until("another job is asked for", lambda: [a["no"] for a in status()["allocations"]] == [1, 2])  # Slurm's TERM comes with a CONT
+    t.has("it saved what it had", run.text(), "as asked; the resume state is written")
+    s.run(["scancel", str(urgent)])
+    t.same("the main job under Slurm", run.ended(), 0)
+    got = status()
+    t.same("its jobs", [a["cause"] for a in got["allocations"]], ["preempted", "stopped"])
+    t.same("no try is spent", {(x["state"], x["attempts"]) for x in got["tasks"] if x["task"] == "train"}, {("succeeded", 2)})
+    t.has("it goes on", run.text(), "Continuing training from global step")
+    t.same("each step was trained once", trained(slurm), list(range(1, STEPS + 1)))
+    t.check("the same adapter", published(slurm) == published(local))
+    nothing_left("the main job", [job for job in new_jobs(before) if job != urgent])
 
 
 def main():
@@ -547,7 +607,7 @@ def main():
     s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, KillWait=15, PreemptType="preempt/partition_prio", PreemptMode="CANCEL",
                         more=["PartitionName=urgent Nodes=ALL PriorityTier=9 PreemptMode=OFF State=UP"])
     if t.check("Slurm is up", s.start(), s.report()):
-        {"runs": runs, "kills": kills, "ends": ends, "leases": leases}[sys.argv[2]]()
+        {"runs": runs, "kills": kills, "ends": ends, "leases": leases, "train": train}[sys.argv[2]]()
     s.stop()
     t.finish()
 

@@ -526,7 +526,8 @@ static void check_places(const struct fr_spec *spec)
     CHECK_INT(train2->place, 2);
     CHECK_INT(train2->gpus, 8);
     CHECK_INT(train2->slots, 3);
-    CHECK(train2->address == NULL && train2->work == NULL && train2->user == NULL);
+    CHECK(train2->address == NULL && train2->user == NULL);
+    CHECK_TEXT(train2->work, "/scratch/me/work/train2");
     CHECK_INT(train2->connect.retry_for_ms, 0);
     CHECK_INT(train2->connect.timeout_ms, 60000);
     CHECK_INT(train2->n_labels, 2);
