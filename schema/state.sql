@@ -538,3 +538,9 @@ ALTER TABLE allocation ADD COLUMN tres TEXT NOT NULL DEFAULT ''; -- 'cpu=2,gres/
 
 -- The login node where Slurm's commands of the allocation run, as JSON. "": they run on this machine.
 ALTER TABLE allocation ADD COLUMN login TEXT NOT NULL DEFAULT '';
+
+-- @version 16
+
+-- Of copies: which one, and 1 + its index in the array that Slurm has of them.
+ALTER TABLE allocation ADD COLUMN copy INTEGER NOT NULL DEFAULT 0; -- 0: it is no copy
+ALTER TABLE allocation ADD COLUMN element INTEGER NOT NULL DEFAULT 0; -- 0: it is a job by itself

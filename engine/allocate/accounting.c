@@ -30,10 +30,16 @@ static int64_t first_ms(const struct host_allocation *al)
     return now + FIRST_MS;
 }
 
+/* Slurm has no record of an element that never began. */
+static bool never_began(const struct host_allocation *al)
+{
+    return al->a.life.element != 0 && al->a.life.start_wall == 0;
+}
+
 void alloc_account_begin(struct host_allocation *al)
 {
     if (al->a.life.state != FR_ALLOCATION_OVER || al->a.life.job == 0 || !al->cluster->accounting ||
-        al->row.accounting != FR_ACCOUNTING_NONE || is_late(al))
+        al->row.accounting != FR_ACCOUNTING_NONE || is_late(al) || never_began(al))
         return;
     al->account_ms = first_ms(al);
     al->row.accounting = FR_ACCOUNTING_WANTED;
@@ -54,12 +60,19 @@ int64_t alloc_account_due(const struct host_allocation *al)
 
 /* ---- an answer ---- */
 
+static struct fr_accounted accounted(const struct host_allocation *al)
+{
+    const struct fr_allocation_life *l = &al->a.life;
+
+    return (struct fr_accounted){l->job, l->element, al->row.tag, l->submitted_wall};
+}
+
 static void on_record(void *arg, const struct fr_account *record)
 {
     const struct host_cluster *c = arg;
 
     for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next) {
-        struct fr_accounted of = {al->a.life.job, al->row.tag, al->a.life.submitted_wall};
+        struct fr_accounted of = accounted(al);
 
         if (al->cluster == c && al->account_asked)
             fr_account_add(&al->account, record, &of);
@@ -132,7 +145,7 @@ static size_t collect(struct host_cluster *c, int64_t now, struct fr_accounted *
         }
         al->account = (struct fr_account){0};
         al->account_asked = true;
-        jobs[n++] = (struct fr_accounted){al->a.life.job, al->row.tag, al->a.life.submitted_wall};
+        jobs[n++] = accounted(al);
     }
     return n;
 }

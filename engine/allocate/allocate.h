@@ -5,7 +5,8 @@
  *
  *   allocations.c  the part of the host: what runs need, turns
  *   rows.c         an event, and the row that it changes
- *   drive.c        actions: the folder, sbatch, squeue, scancel
+ *   drive.c        actions: the folder, squeue, scancel
+ *   submit.c       sbatch; which copies are one array
  *   places.c       where a place is, and that it is gone
  *   accounting.c   what Slurm's accounting says of one that is over
  *   folder.c       what keepers have written

@@ -14,6 +14,7 @@ enum {
 static enum fr_rc settle(struct fr_host *host, struct fr_err *err)
 {
     struct host_allocations *all = allocations_of(host);
+    const struct fr_allocation_spec *said = NULL;
     enum fr_rc rc;
 
     if (all->retry_ms != 0 && fr_sys.mono_ms() < all->retry_ms)
@@ -33,8 +34,12 @@ static enum fr_rc settle(struct fr_host *host, struct fr_err *err)
     for (struct host_allocation *al = all->first, *next; al != NULL; al = next) {
         next = al->next;
         alloc_act(al);
-        alloc_say(al);
+        if (al->row.copy > 0 && al->spec != NULL && al->spec == said)
+            continue; /* one of its copies speaks for all */
+        said = alloc_say(al) ? al->spec : said;
     }
+    for (struct host_cluster *c = all->clusters; c != NULL; c = c->next)
+        alloc_cancel(c);
     return FR_OK;
 }
 
@@ -80,19 +85,11 @@ static void drop(struct host_allocation *al)
     while (*at != al)
         at = &(*at)->next;
     *at = al->next;
+    for (struct host_allocation *m = allocations_of(al->host)->first; m != NULL; m = m->next)
+        m->lead = m->lead == al ? NULL : m->lead;
     alloc_forget(al);
     fr_arena_finish(&al->arena);
     fr_sys.free(al);
-}
-
-static struct host_allocation *find(const struct fr_host *host, struct fr_id run, const char *name)
-{
-    struct host_allocation *found = NULL;
-
-    for (struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next)
-        if (fr_id_eq(al->row.run, run) && strcmp(al->row.name, name) == 0)
-            found = al; /* the newest stands last */
-    return found;
 }
 
 static enum fr_rc load_open(struct fr_host *host, struct fr_err *err)
@@ -133,28 +130,52 @@ static void attach(struct host_run *h, struct host_allocation *al,
         alloc_places_known(al);
 }
 
-static const struct fr_allocation_row *newest_of(const struct fr_allocation_rows *rows,
-                                                 const char *name)
+/* Its first place among the nodes of the spec; -1: the inventory has none of that name and copy. */
+static int first_place(const struct fr_slurm_spec *slurm, const struct fr_allocation_row *row)
 {
-    for (size_t i = rows->n; i > 0; i--)
-        if (strcmp(rows->rows[i - 1].name, name) == 0)
-            return &rows->rows[i - 1];
-    return NULL;
+    for (size_t i = 0; i < slurm->n_allocations; i++) {
+        const struct fr_allocation_spec *spec = &slurm->allocations[i];
+
+        if (strcmp(spec->name, row->name) != 0)
+            continue;
+        if (row->copy == 0)
+            return spec->copies == 0 ? spec->first : -1;
+        return row->copy <= spec->copies ? spec->first + (int)row->copy - 1 : -1;
+    }
+    return -1;
+}
+
+/* The newest allocation of each first place of a run; others are NULL. NULL: no memory. */
+static struct host_allocation **newest_of(const struct host_run *h, struct fr_arena *arena)
+{
+    const struct fr_spec *spec = fr_run_spec(h->run);
+    struct host_allocation **of = fr_arena_array(arena, spec->n_nodes, sizeof(*of));
+
+    for (struct host_allocation *al = allocations_of(h->host)->first; of != NULL && al != NULL;
+         al = al->next) {
+        int first =
+            fr_id_eq(al->row.run, fr_run_id(h->run)) ? first_place(spec->slurm, &al->row) : -1;
+
+        if (first >= 0)
+            of[first] = al; /* the newest stands last */
+    }
+    return of;
 }
 
 /* The end of one that is over is told again: a host that died may not have told the run. A refusal
  * is not: what needs the allocation asks for another one. */
 static enum fr_rc come_one(struct host_run *h, const struct fr_allocation_row *newest,
-                           const struct fr_allocation_spec *spec, struct fr_err *err)
+                           struct host_allocation *al, struct fr_err *err)
 {
-    struct host_allocation *al = find(h->host, fr_run_id(h->run), spec->name);
+    const struct fr_spec *spec = fr_run_spec(h->run);
 
-    if (newest != NULL && newest->state == FR_ALLOCATION_OVER &&
-        (al == NULL || al->row.no < newest->no) && (al = add(h->host, newest)) == NULL)
+    if (newest->state == FR_ALLOCATION_OVER && (al == NULL || al->row.no < newest->no) &&
+        (al = add(h->host, newest)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for an allocation");
     if (al == NULL)
         return FR_OK;
-    attach(h, al, spec);
+    attach(h, al,
+           &spec->slurm->allocations[spec->nodes[first_place(spec->slurm, &al->row)].allocation]);
     if (al->a.life.state == FR_ALLOCATION_OVER)
         alloc_displace(al);
     return FR_OK;
@@ -162,19 +183,27 @@ static enum fr_rc come_one(struct host_run *h, const struct fr_allocation_row *n
 
 static enum fr_rc come(struct host_run *h, struct fr_err *err)
 {
-    const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
+    const struct fr_spec *spec = fr_run_spec(h->run);
     struct fr_arena arena = {0};
     struct fr_allocation_rows rows = {0};
+    const struct fr_allocation_row **newest;
+    struct host_allocation **of;
     enum fr_rc rc = FR_OK;
 
-    if (slurm == NULL)
+    if (spec->slurm == NULL)
         return FR_OK;
-    rc = fr_store_allocations(h->host->env.store, fr_run_id(h->run), &arena, &rows, err);
-    for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++) {
-        const struct fr_allocation_spec *spec = &slurm->allocations[i];
-
-        rc = come_one(h, newest_of(&rows, spec->name), spec, err);
-    }
+    newest = fr_arena_array(&arena, spec->n_nodes, sizeof(*newest));
+    of = newest_of(h, &arena);
+    if (newest == NULL || of == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for allocations");
+    else
+        rc = fr_store_allocations(h->host->env.store, fr_run_id(h->run), &arena, &rows, err);
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        if (first_place(spec->slurm, &rows.rows[i]) >= 0)
+            newest[first_place(spec->slurm, &rows.rows[i])] = &rows.rows[i];
+    for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++)
+        if (newest[i] != NULL)
+            rc = come_one(h, newest[i], of[i], err);
     fr_arena_finish(&arena);
     return rc;
 }
@@ -186,8 +215,8 @@ static void leave(struct host_allocation *al)
     al->leaves = true;
 }
 
-/* before: the one that it follows, which leaves; NULL: none. */
-static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec,
+/* copy: which one; 0: it has none. before: the one that it follows, which leaves; NULL: none. */
+static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec, int copy,
                        struct host_allocation *before, struct fr_err *err)
 {
     const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
@@ -208,6 +237,7 @@ static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec
     if (!folder.bad && login != NULL)
         al = add(h->host, &(struct fr_allocation_row){.run = fr_run_id(h->run),
                                                       .name = spec->name,
+                                                      .copy = copy,
                                                       .no = before ? before->row.no + 1 : 1,
                                                       .tag = tag,
                                                       .folder = folder.p,
@@ -233,73 +263,118 @@ static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec
     return FR_OK;
 }
 
-struct use {
-    enum fr_need need;
-    bool all_up; /* each of its places has answered */
-    bool spent;  /* nothing lives there, as it was stopped before the limit */
+/* What a run needs of its places, and has of them. */
+struct needs {
+    struct host_run *h;
+    struct fr_run_use *uses;     /* of all nodes of the plan */
+    struct host_allocation **of; /* as of newest_of() */
+    int open;                    /* copies that the one looked at has */
 };
 
-static struct use use_of(const struct host_run *h, const struct fr_allocation_spec *spec)
+/* Of n places, from first on. */
+static struct fr_run_use use_of(const struct needs *needs, int first, int n)
 {
-    struct use use = {.all_up = true};
-    bool lives = false;
-    int64_t down_wall;
+    const struct fr_plan *plan = fr_run_plan(needs->h->run);
+    struct fr_run_use all = {.up = true};
 
-    for (int k = 0; k < spec->nodes; k++) {
-        uint32_t node =
-            fr_plan_node(fr_run_plan(h->run), fr_run_spec(h->run)->nodes[spec->first + k].name);
-        enum fr_need one = fr_run_need(h->run, node);
+    for (int k = 0; k < n; k++) {
+        const struct fr_run_use *one = &needs->uses[fr_plan_node_of(plan, first + k)];
 
-        use.need = one > use.need ? one : use.need;
-        use.all_up = use.all_up && fr_run_node_up(h->run, node, &down_wall);
-        use.spent = use.spent || fr_run_spent(h->run, node);
-        lives = lives || fr_run_lives(h->run, node);
+        all.need = one->need > all.need ? one->need : all.need;
+        all.up = all.up && one->up;
+        all.spent = all.spent || one->spent;
+        all.lives = all.lives || one->lives;
     }
-    use.spent = use.spent && !lives;
-    return use;
+    all.spent = all.spent && !all.lives;
+    return all;
 }
 
-static enum fr_rc look(struct host_run *h, const struct fr_allocation_spec *spec,
+static void apply(struct host_allocation *al, enum fr_allocation_event_kind kind)
+{
+    alloc_apply(al, &(struct fr_allocation_event){.kind = kind});
+}
+
+/* There is none, or it is over. */
+static enum fr_rc look_over(struct needs *needs, const struct fr_allocation_spec *spec, int copy,
+                            enum fr_need need, struct fr_err *err)
+{
+    struct host_allocation *al = needs->of[spec->first + (copy > 0 ? copy - 1 : 0)];
+    const struct fr_slurm_spec *slurm = fr_run_spec(needs->h->run)->slurm;
+
+    if (al != NULL && (al->dirty || !al->told || fr_sys.mono_ms() < al->used_ms))
+        return FR_OK; /* its end is to be told first; then comes a pause */
+    if (al != NULL)
+        al->pauses = false;
+    if (need != FR_NEED_NOW || (copy > 0 && needs->open >= slurm->max_jobs))
+        return FR_OK;
+    needs->open++;
+    return take(needs->h, spec, copy, al, err);
+}
+
+static enum fr_rc look(struct needs *needs, const struct fr_allocation_spec *spec, int copy,
                        struct fr_err *err)
 {
-    struct host_allocation *al = find(h->host, fr_run_id(h->run), spec->name);
-    bool over = al == NULL || al->a.life.state == FR_ALLOCATION_OVER;
-    struct use use = use_of(h, spec);
+    int first = spec->first + (copy > 0 ? copy - 1 : 0);
+    struct fr_run_use use = use_of(needs, first, spec->nodes);
+    struct host_allocation *al = needs->of[first];
     int64_t now = fr_sys.mono_ms();
 
-    if (over && al != NULL && (al->dirty || !al->told || now < al->used_ms))
-        return FR_OK; /* its end is to be told first; then comes a pause */
-    if (over && al != NULL)
-        al->pauses = false;
-    if (over)
-        return use.need == FR_NEED_NOW ? take(h, spec, al, err) : FR_OK;
+    if (al == NULL || al->a.life.state == FR_ALLOCATION_OVER)
+        return look_over(needs, spec, copy, use.need, err);
     if (use.need == FR_NEED_NOW)
         al->used_ms = now;
-    alloc_apply(al, &(struct fr_allocation_event){.kind = use.all_up ? FR_ALLOCATION_ALL_UP
-                                                                     : FR_ALLOCATION_AWAY});
+    apply(al, use.up ? FR_ALLOCATION_ALL_UP : FR_ALLOCATION_AWAY);
     if (use.spent)
-        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_SPENT});
+        apply(al, FR_ALLOCATION_SPENT);
     if (use.need == FR_NEED_NONE ||
         (use.need == FR_NEED_LATER && now >= al->used_ms + spec->idle_ms))
-        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_UNNEEDED});
+        apply(al, FR_ALLOCATION_UNNEEDED);
     return FR_OK;
+}
+
+static enum fr_rc look_copies(struct needs *needs, const struct fr_allocation_spec *spec,
+                              struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    needs->open = 0;
+    for (int k = 0; k < spec->copies; k++)
+        needs->open += needs->of[spec->first + k] != NULL &&
+                       needs->of[spec->first + k]->a.life.state != FR_ALLOCATION_OVER;
+    for (int k = 1; rc == FR_OK && k <= spec->copies; k++)
+        rc = look(needs, spec, k, err);
+    return rc;
+}
+
+static enum fr_rc look_all(struct host_run *h, struct fr_err *err)
+{
+    const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
+    struct fr_arena arena = {0};
+    struct needs needs = {.h = h, .of = newest_of(h, &arena)};
+    enum fr_rc rc = FR_OK;
+
+    needs.uses = fr_arena_array(&arena, fr_run_plan(h->run)->n_nodes, sizeof(*needs.uses));
+    if (needs.of == NULL || needs.uses == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the needs of a run");
+    else
+        fr_run_uses(h->run, needs.uses);
+    for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++)
+        rc = slurm->allocations[i].copies > 0 ? look_copies(&needs, &slurm->allocations[i], err)
+                                              : look(&needs, &slurm->allocations[i], 0, err);
+    fr_arena_finish(&arena);
+    return rc;
 }
 
 static enum fr_rc decided(struct host_run *h, struct fr_err *err)
 {
-    const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
-    enum fr_rc rc = FR_OK;
-
-    if (slurm == NULL)
+    if (fr_run_spec(h->run)->slurm == NULL)
         return FR_OK;
     for (struct host_allocation *al = allocations_of(h->host)->first; al != NULL; al = al->next)
         if (al->h == h && al->tells) {
             al->tells = false;
             al->told = true;
         }
-    for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++)
-        rc = look(h, &slurm->allocations[i], err);
-    return rc;
+    return look_all(h, err);
 }
 
 /* Its keepers may still close; of a run that is over that is waited for. */
@@ -358,13 +433,18 @@ static enum fr_rc turn(struct fr_host *host, struct fr_err *err)
     int64_t now = fr_sys.mono_ms();
     enum fr_rc rc = FR_OK;
 
-    for (struct host_cluster *c = all->clusters; c != NULL; c = c->next)
+    for (struct host_cluster *c = all->clusters; c != NULL; c = c->next) {
         c->ask_ms = INT64_MAX;
+        c->open = 0;
+    }
+    for (const struct host_allocation *al = all->first; al != NULL; al = al->next)
+        al->cluster->open +=
+            al->a.life.state != FR_ALLOCATION_WANTED && al->a.life.state != FR_ALLOCATION_OVER;
     for (struct host_allocation *al = all->first, *next; rc == FR_OK && al != NULL; al = next) {
         next = al->next;
         alloc_turn(al, now);
         if (look_due(al) <= now)
-            rc = look(al->h, al->spec, err); /* may drop it */
+            rc = look_all(al->h, err);
         else if (al->h == NULL && is_done(al))
             drop(al);
     }

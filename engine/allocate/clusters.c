@@ -6,7 +6,7 @@
 #include "engine/link/link.h"
 #include "engine/slurm/partitions.h"
 
-enum { NO_PROGRAM = 127 /* exit status */ };
+enum { NO_PROGRAM = 127 /* exit status */, MAX_ARRAY = 1001 /* Slurm's default */ };
 
 /* ---- its jobs ---- */
 
@@ -16,8 +16,9 @@ static void on_line(void *arg, const struct fr_squeue_line *line)
 
     for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next) {
         if (al->cluster != c || !al->asked || strcmp(line->tag, al->row.tag) != 0 ||
-            al->n_seen == ALLOC_SEEN_MOST)
-            continue;
+            line->job.element != al->row.element || al->n_seen == ALLOC_SEEN_MOST)
+            continue; /* a line without an index is of elements that were cancelled as they waited
+                       */
         al->seen[al->n_seen] = line->job;
         /* whether it has hosts; keepers name them, and the text does not outlive the call */
         al->seen[al->n_seen++].hosts = fr_str_of(line->job.hosts.n > 0 ? "-" : "");
@@ -66,7 +67,7 @@ void alloc_ask(struct host_cluster *c, int64_t now)
     struct host_allocations *all = allocations_of(c->host);
     struct fr_arena arena = {0};
     struct fr_err err = {0};
-    const char **tags;
+    struct fr_slurm_named *tags;
     const char *const *argv;
     size_t n = 0;
     enum fr_rc rc = FR_OK;
@@ -81,7 +82,7 @@ void alloc_ask(struct host_cluster *c, int64_t now)
         if (al->cluster == c && alloc_ask_ms(al) != INT64_MAX) {
             al->asked = true;
             al->ask_now = false;
-            tags[n++] = al->row.tag;
+            tags[n++] = (struct fr_slurm_named){al->row.tag, al->row.element};
         }
     argv = n > 0 ? fr_squeue_args(tags, n, &arena) : NULL;
     if (n > 0 && argv == NULL)
@@ -96,6 +97,58 @@ void alloc_ask(struct host_cluster *c, int64_t now)
     for (struct host_allocation *al = all->first; rc != FR_OK && al != NULL; al = al->next)
         al->asked = al->asked && (al->cluster != c || al->answered);
     fr_arena_finish(&arena);
+}
+
+/* ---- scancel ---- */
+
+static void cancelled(struct host_cluster *c)
+{
+    c->cancels = false;
+    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
+        if (al->cluster == c && al->cancelled) {
+            al->cancelled = false;
+            alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CANCELLED});
+        }
+}
+
+static void on_cancelled(void *arg, const struct fr_command_end *end)
+{
+    struct host_cluster *c = arg;
+
+    (void)end; /* the next answer about the tags tells what it did */
+    c->host->woken = true;
+    cancelled(c);
+}
+
+void alloc_cancel(struct host_cluster *c)
+{
+    struct fr_command command = {.asks = true, .ended = on_cancelled, .arg = c};
+    struct host_allocation *first = allocations_of(c->host)->first;
+    struct fr_arena arena = {0};
+    struct fr_slurm_id *ids;
+    size_t n = 0;
+
+    for (const struct host_allocation *al = first; al != NULL; al = al->next)
+        n += al->cluster == c && al->cancels;
+    if (n == 0 || c->cancels)
+        return;
+    ids = fr_arena_array(&arena, n, sizeof(*ids));
+    n = 0;
+    for (struct host_allocation *al = first; al != NULL; al = al->next) {
+        if (al->cluster != c || !al->cancels)
+            continue;
+        al->cancels = false;
+        al->cancelled = true;
+        if (ids != NULL)
+            ids[n++] = (struct fr_slurm_id){al->a.life.job, al->a.life.element};
+    }
+    command.argv = ids != NULL ? fr_scancel_args(ids, n, &arena) : NULL;
+    c->cancels = command.argv != NULL && fr_cluster_run(c->cluster, &command, NULL) == FR_OK;
+    fr_arena_finish(&arena);
+    if (!c->cancels) {
+        fr_log(FR_LOG_WARN, "slurm", "scancel: no memory");
+        cancelled(c); /* it comes again */
+    }
 }
 
 /* ---- what a cluster says of itself ---- */
@@ -131,6 +184,8 @@ static void on_config(void *arg, const struct fr_command_end *end)
     c->cgroups = config.cgroups;
     c->accounting = config.accounting;
     c->kill_wait_ms = config.kill_wait_ms;
+    if (config.max_array > 0)
+        c->max_array = config.max_array;
     fr_cluster_limit(c->cluster, config.rpc);
     for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
         if (al->cluster == c)
@@ -183,7 +238,7 @@ struct host_cluster *alloc_cluster(struct fr_host *host, const struct fr_allocat
         return *at;
     if ((c = fr_sys.alloc(sizeof(*c))) == NULL)
         return NULL;
-    *c = (struct host_cluster){.host = host, .ask_ms = INT64_MAX};
+    *c = (struct host_cluster){.host = host, .ask_ms = INT64_MAX, .max_array = MAX_ARRAY};
     c->path = fr_arena_dup(&c->arena, row->path);
     c->login_text = fr_arena_dup(&c->arena, row->login);
     if (c->path == NULL || c->login_text == NULL)

@@ -73,6 +73,9 @@ static enum fr_rc see_place(struct fr_str name, struct fr_str text, int64_t job,
         rc = keep(arena, value_of(text, "host"), &place->host, NULL);
         if (rc == FR_OK)
             rc = keep(arena, value_of(text, "address"), &place->address, NULL);
+        place->own = number_of(value_of(text, "own"));
+        if (place->own == 0) /* of a keeper of before */
+            place->own = job;
         out->n_known += place->host != NULL && place->address != NULL;
     } else if (fr_str_is(rest, ".closed") && text.n > 0) {
         place->closed = true;

@@ -11,6 +11,7 @@
 
 struct alloc_place {     /* zero: its keeper has not written */
     const char *host;    /* name to Slurm; NULL: not known */
+    int64_t own;         /* id of the job there, for srun */
     const char *address; /* numeric */
     bool closed;         /* no process of it is left there */
 };

@@ -17,11 +17,14 @@ static void free_job(void *arg)
 
 static const char *script_of(struct folder_job *j)
 {
+    const int64_t any = 1;
     struct fr_slurm_submit s = {.spec = &j->spec,
                                 .folder = j->folder,
                                 .flownode = j->program,
                                 .kill_wait_ms = j->kill_wait_ms,
-                                .lease_ms = j->lease_ms};
+                                .lease_ms = j->lease_ms,
+                                .elements = &any,
+                                .n_elements = j->array};
 
     return fr_slurm_script(&s, &j->arena);
 }
@@ -164,6 +167,7 @@ void alloc_job_start(struct host_allocation *al, enum folder_call call)
                                  .kill_wait_ms = al->cluster->kill_wait_ms,
                                  .lease_ms = al->spec != NULL ? al->spec->lease_ms : 0,
                                  .answers = al->answered,
+                                 .array = al->row.element != 0,
                                  .n = al->spec != NULL ? (size_t)al->spec->nodes : al->n_places};
         j->work = (struct fr_work){.run = in_thread, .over = on_over, .drop = free_job, .arg = j};
         begun = begin(j);

@@ -12,15 +12,13 @@ enum {
 
 static uint32_t node_of(const struct host_allocation *al, int k)
 {
-    const struct fr_spec *spec = fr_run_spec(al->h->run);
-
-    return fr_plan_node(fr_run_plan(al->h->run), spec->nodes[al->spec->first + k].name);
+    return fr_plan_node_of(fr_run_plan(al->h->run), alloc_first(al) + k);
 }
 
 static bool is_place(const struct host_allocation *al, const char *name, int *place)
 {
     for (int k = 0; k < al->spec->nodes; k++)
-        if (strcmp(fr_run_spec(al->h->run)->nodes[al->spec->first + k].name, name) == 0) {
+        if (strcmp(fr_run_spec(al->h->run)->nodes[alloc_first(al) + k].name, name) == 0) {
             *place = k;
             return true;
         }
@@ -43,7 +41,7 @@ enum fr_rc alloc_find(void *arg, const struct fr_exec_node *node, struct fr_aren
             continue;
         if (!alloc_login_up(al->cluster))
             break; /* there is no way to it now */
-        step = (struct fr_slurm_step){.job = al->a.life.job,
+        step = (struct fr_slurm_step){.job = al->places[k].own,
                                       .host = al->places[k].host,
                                       .folder = al->row.folder,
                                       .flownode = al->row.program,
@@ -112,10 +110,11 @@ void alloc_displace(struct host_allocation *al)
 
 static void text_of(const struct host_allocation *al, struct fr_buf *out)
 {
-    const struct fr_allocation_life *l = &al->a.life;
+    struct fr_allocation_life l = al->a.life;
+    char job[FR_SLURM_JOB_TEXT];
     const char *why;
 
-    if (l->state != FR_ALLOCATION_OVER && !alloc_login_up(al->cluster)) {
+    if (l.state != FR_ALLOCATION_OVER && !alloc_login_up(al->cluster)) {
         const struct fr_login_state login = fr_login_is(al->cluster->login);
 
         fr_buf_text(out, login.failed ? "no connection to the login node"
@@ -124,32 +123,52 @@ static void text_of(const struct host_allocation *al, struct fr_buf *out)
         fr_buf_text(out, login.why);
         return;
     }
-    if (l->state != FR_ALLOCATION_OVER && fr_cluster_away(al->cluster->cluster, &why) != 0) {
+    if (l.state != FR_ALLOCATION_OVER && fr_cluster_away(al->cluster->cluster, &why) != 0) {
         fr_buf_text(out, "Slurm does not answer: ");
         fr_link_quote(out, why, strlen(why));
         return;
     }
-    if (l->state == FR_ALLOCATION_OVER && l->note[0] != '\0' && l->job == 0)
-        fr_buf_fmt(out, "there is no allocation %s: %s", al->row.name, l->note);
-    else if (l->state == FR_ALLOCATION_OVER && l->note[0] != '\0')
-        fr_buf_fmt(out, "Slurm job %lld (%s) is over: %s", (long long)l->job, al->row.name,
-                   l->note);
-    if (l->state != FR_ALLOCATION_QUEUED && l->state != FR_ALLOCATION_STARTING)
+    if (l.state == FR_ALLOCATION_OVER && l.note[0] != '\0' && l.job == 0)
+        fr_buf_fmt(out, "there is no allocation %s: %s", al->row.name, l.note);
+    else if (l.state == FR_ALLOCATION_OVER && l.note[0] != '\0')
+        fr_buf_fmt(out, "Slurm job %s (%s) is over: %s", fr_slurm_job_text(l.job, l.element, job),
+                   al->row.name, l.note);
+    if (l.state != FR_ALLOCATION_QUEUED &&
+        (l.state != FR_ALLOCATION_STARTING || al->row.copy > 0) &&
+        (l.state != FR_ALLOCATION_WANTED || l.note[0] == '\0'))
         return;
+    l.element = 0;
     fr_buf_text(out, "waits for ");
-    fr_allocation_wait(l, al->row.name, out);
+    fr_allocation_wait(&l, al->row.name, out);
 }
 
-void alloc_say(struct host_allocation *al)
+/* The one whose note counts: of copies that wait, the first of all for all of them. */
+static struct host_allocation *speaker(struct host_allocation *al)
+{
+    struct host_allocation *first = allocations_of(al->host)->first;
+
+    if (al->row.copy == 0 || al->a.life.state == FR_ALLOCATION_OVER)
+        return al;
+    while (first->h != al->h || first->spec != al->spec)
+        first = first->next;
+    return first;
+}
+
+bool alloc_say(struct host_allocation *al)
 {
     struct fr_buf text = {0};
+    char *said;
+    bool some;
 
     if (al->h == NULL)
-        return;
+        return false;
     text_of(al, &text);
-    if (text.n > 0 && !text.bad && strncmp(text.p, al->said, sizeof(al->said) - 1) != 0) {
-        snprintf(al->said, sizeof(al->said), "%s", text.p);
+    some = text.n > 0 && !text.bad;
+    said = some ? speaker(al)->said[al->a.life.state != FR_ALLOCATION_WANTED] : NULL;
+    if (said != NULL && strncmp(text.p, said, FR_ALLOCATION_NOTE - 1) != 0) {
+        snprintf(said, FR_ALLOCATION_NOTE, "%s", text.p);
         fr_run_node_say(al->h->run, node_of(al, 0), text.p);
     }
     fr_buf_finish(&text);
+    return some && al->a.life.state != FR_ALLOCATION_OVER;
 }

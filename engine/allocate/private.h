@@ -29,6 +29,12 @@ struct host_cluster {
     bool cgroups;    /* a job's processes end with it, for sure */
     bool accounting; /* slurmdbd keeps what jobs had */
     bool accounts;   /* sacct runs */
+    bool cancels;    /* scancel runs */
+    bool submits;    /* sbatch of an array runs, or is about to: one at a time */
+    int max_array;   /* an index of an array is less */
+    int open;        /* jobs that it may have of this host; counted once a turn */
+    size_t chunk;    /* so many elements of an array at most, as a limit of Slurm was met; 0: any */
+    int64_t later_ms; /* nothing is submitted before, for that limit */
 };
 
 enum folder_call { FOLDER_MAKE, FOLDER_READ, FOLDER_REMOVE };
@@ -39,6 +45,7 @@ struct folder_job {
     struct host_allocation *al; /* borrows */
     enum folder_call call;
     bool there;            /* it runs on the login node */
+    bool array;            /* MAKE: for an array */
     struct fr_arena arena; /* owns all texts */
     const char *folder;
     struct fr_allocation_spec spec; /* MAKE: what the script needs of it */
@@ -72,20 +79,23 @@ struct host_allocation {
     struct fr_slurm_job seen[ALLOC_SEEN_MOST];
     size_t n_seen;
     int64_t twin;
-    int failed;                 /* so many in a row did not begin */
-    bool leaves;                /* its run is over, or has another one: it goes once it is done */
-    bool pauses;                /* OVER: until used_ms */
-    int64_t used_ms;            /* something last needed it; OVER: when the next may be taken */
-    struct folder_job *job;     /* owns; NULL: none runs */
-    int64_t look_ms;            /* the folder is read then; INT64_MAX: not */
-    struct alloc_place *places; /* texts in arena; NULL: not all are known */
+    int failed;                   /* so many in a row did not begin */
+    bool leaves;                  /* its run is over, or has another one: it goes once it is done */
+    bool pauses;                  /* OVER: until used_ms */
+    int64_t used_ms;              /* something last needed it; OVER: when the next may be taken */
+    struct host_allocation *lead; /* SUBMITTING: the element whose sbatch asks for this one, too */
+    bool cancels, cancelled;      /* scancel is due; runs */
+    struct folder_job *job;       /* owns; NULL: none runs */
+    int64_t look_ms;              /* the folder is read then; INT64_MAX: not */
+    struct alloc_place *places;   /* texts in arena; NULL: not all are known */
     size_t n_places;
-    bool closed;                   /* all keepers have written that nothing is left */
-    bool removes;                  /* its folder is to be removed */
-    bool tells, told;              /* its end: the run has yet to decide on it; it has */
-    char said[FR_ALLOCATION_NOTE]; /* the newest note to the run's users */
-    int64_t account_ms;            /* accounting is asked for it then */
-    int account_tries;             /* answers so far, useful or not */
+    bool closed;      /* all keepers have written that nothing is left */
+    bool removes;     /* its folder is to be removed */
+    bool tells, told; /* its end: the run has yet to decide on it; it has */
+    /* The newest note to the run's users: of one that is wanted, of others. Of copies of all. */
+    char said[2][FR_ALLOCATION_NOTE];
+    int64_t account_ms; /* accounting is asked for it then */
+    int account_tries;  /* answers so far, useful or not */
     bool account_asked;
     struct fr_account account; /* of the answer that is read */
 };
@@ -95,6 +105,12 @@ struct host_allocations {
     struct host_cluster *clusters; /* owns */
     int64_t retry_ms;              /* rows could not be written; 0: none failed */
 };
+
+/* Index of its first place among the nodes of its run's spec. */
+static inline int alloc_first(const struct host_allocation *al)
+{
+    return al->spec->first + (al->row.copy > 0 ? (int)al->row.copy - 1 : 0);
+}
 
 /* rows.c */
 struct host_allocations *allocations_of(const struct fr_host *host);
@@ -112,8 +128,15 @@ void alloc_forget(struct host_allocation *al);            /* nothing answers any
 /* Slurm has told al->seen. log: the end of what its job wrote. */
 void alloc_answer(struct host_allocation *al, struct fr_str log);
 
-void alloc_refuse(struct host_allocation *al, const struct fr_err *err); /* the submit */
-void alloc_job_over(struct host_allocation *al, struct folder_job *j);   /* it is freed then */
+/* submit.c */
+/* When it may be submitted; INT64_MAX: something else comes first. */
+int64_t alloc_begin_ms(const struct host_allocation *al);
+void alloc_begin(struct host_allocation *al);  /* it is, once its row is written */
+void alloc_submit(struct host_allocation *al); /* FR_ALLOCATION_DO_SUBMIT */
+void alloc_made(struct host_allocation *al, struct folder_job *j);
+void alloc_refuse(struct host_allocation *al, const struct fr_err *err);
+
+void alloc_job_over(struct host_allocation *al, struct folder_job *j); /* it is freed then */
 
 /* job.c */
 void alloc_job_start(struct host_allocation *al, enum folder_call call);
@@ -126,6 +149,7 @@ struct host_cluster *alloc_cluster(struct fr_host *host, const struct fr_allocat
 void alloc_cluster_destroy(struct host_cluster *c);
 void alloc_cluster_again(struct host_cluster *c);    /* asks what it says of itself */
 void alloc_ask(struct host_cluster *c, int64_t now); /* squeue, if it is due */
+void alloc_cancel(struct host_cluster *c);           /* scancel of all that are to be cancelled */
 
 /* container.c */
 /* Whether a job of it may be submitted as far as its container is concerned. FR_BUSY: its cluster
@@ -156,6 +180,7 @@ fr_place_fn alloc_find;
 void alloc_places_known(struct host_allocation *al); /* al->places: they may be connected */
 void alloc_places_gone(struct host_allocation *al);  /* it is over: the run hears of it */
 void alloc_displace(struct host_allocation *al);     /* what lived in it has ended with it */
-void alloc_say(struct host_allocation *al);          /* what it waits for, if that is news */
+/* What it waits for, if that is news. True: it waits. */
+bool alloc_say(struct host_allocation *al);
 
 #endif

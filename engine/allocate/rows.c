@@ -27,6 +27,7 @@ static void to_row(struct host_allocation *al)
 
     row->state = l->state;
     row->job = l->job;
+    row->element = l->element;
     row->submits = l->submits;
     row->slurm = l->slurm;
     row->reason = l->reason;
@@ -45,6 +46,7 @@ void alloc_life(const struct fr_allocation_row *row, struct fr_allocation_life *
 {
     *l = (struct fr_allocation_life){.state = row->state,
                                      .job = row->job,
+                                     .element = row->element,
                                      .submits = row->submits,
                                      .estimate_wall = row->estimate_wall,
                                      .submitted_wall = row->submitted_wall,

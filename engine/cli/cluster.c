@@ -244,6 +244,15 @@ static const char *partition_of(const struct cli_cluster *k, const struct fr_all
     return a->partition != NULL ? a->partition : "";
 }
 
+void cli_print_size(const struct fr_allocation_spec *a)
+{
+    fr_print("allocation %s: ", a->name);
+    if (a->copies > 0)
+        fr_print("%d copies of 1 node", a->copies);
+    else
+        fr_print("%d node%s", a->nodes, a->nodes > 1 ? "s" : "");
+}
+
 static void print_allocation(const struct cli_cluster *k, size_t i)
 {
     const struct fr_allocation_spec *a = &k->spec->slurm->allocations[i];
@@ -251,7 +260,8 @@ static void print_allocation(const struct cli_cluster *k, size_t i)
     char time[24];
 
     fr_show_duration(a->time_ms, time);
-    fr_print("allocation %s: %d node%s for %s", a->name, a->nodes, a->nodes > 1 ? "s" : "", time);
+    cli_print_size(a);
+    fr_print(" for %s", time);
     if (partition[0] != '\0')
         fr_print(" of partition%s %s", strchr(partition, ',') != NULL ? "s" : "", partition);
     fr_print("  %s\n", k->fits[i] ? "ok" : "cannot be had");

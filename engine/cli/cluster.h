@@ -29,6 +29,8 @@ struct cli_cluster {
 enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct fr_nodes *nodes,
                              struct fr_err *err);
 void cli_cluster_print(const struct cli_cluster *k);
+/* "allocation train: 4 nodes" */
+void cli_print_size(const struct fr_allocation_spec *a);
 json_t *cli_cluster_json(const struct cli_cluster *k); /* NULL: no memory */
 
 #endif

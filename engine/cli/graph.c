@@ -1,4 +1,5 @@
 #include "engine/cli/cli.h"
+#include "engine/cli/cluster.h"
 #include "engine/cli/fires.h"
 
 #include "engine/base/log.h"
@@ -29,10 +30,10 @@ static void print_allocations(const struct fr_slurm_spec *slurm)
         char time[24];
 
         fr_show_duration(a->time_ms, time);
-        fr_print("allocation %s: %d node%s for %s, %s1", a->name, a->nodes, a->nodes > 1 ? "s" : "",
-                 time, a->name);
-        if (a->nodes > 1)
-            fr_print(" to %s%d", a->name, a->nodes);
+        cli_print_size(a);
+        fr_print(" for %s, %s1", time, a->name);
+        if (fr_allocation_places(a) > 1)
+            fr_print(" to %s%d", a->name, fr_allocation_places(a));
         fr_print("\n");
     }
 }

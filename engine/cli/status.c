@@ -6,6 +6,7 @@
 #include "engine/base/sys.h"
 #include "engine/loop/loop.h"
 #include "engine/slurm/accounting.h"
+#include "engine/slurm/wait.h"
 #include "engine/store/allocations.h"
 #include "engine/store/home.h"
 #include "engine/store/types.h"
@@ -237,11 +238,12 @@ static void print_account(const struct fr_allocation_row *r)
 static void print_allocation(const struct fr_allocation_row *r)
 {
     const char *word = r->exit_state[0] != '\0' ? r->exit_state : r->slurm;
-    char date[32];
+    char date[32], job[FR_SLURM_JOB_TEXT];
 
     fr_print("allocation %s: %s", r->name, fr_word(&fr_allocation_state_words, r->state));
     if (r->job != 0)
-        fr_print(", Slurm job %lld%s%s", (long long)r->job, word[0] != '\0' ? " " : "", word);
+        fr_print(", Slurm job %s%s%s", fr_slurm_job_text(r->job, r->element, job),
+                 word[0] != '\0' ? " " : "", word);
     if (r->hosts[0] != '\0')
         fr_print(" on %s", r->hosts);
     print_account(r);
@@ -252,12 +254,57 @@ static void print_allocation(const struct fr_allocation_row *r)
     fr_print("%s%s\n", r->note[0] != '\0' ? ": " : "", r->note);
 }
 
+/* All of that name in a line: how many are in each state, and what the first that waits waits for.
+ */
+static void print_copies(const struct fr_allocation_rows *rows, const char *name)
+{
+    size_t count[FR_ALLOCATION_OVER + 1] = {0};
+    const struct fr_allocation_row *waits = NULL;
+    struct fr_allocation_life life;
+    struct fr_buf text = {0};
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_allocation_row *r = &rows->rows[i];
+
+        if (r->copy == 0 || strcmp(r->name, name) != 0)
+            continue;
+        count[r->state]++;
+        if (waits == NULL && (r->state == FR_ALLOCATION_QUEUED || r->state == FR_ALLOCATION_WANTED))
+            waits = r;
+    }
+    fr_print("allocation %s:", name);
+    for (size_t i = 0, n = 0; i <= FR_ALLOCATION_OVER; i++)
+        if (count[i] > 0)
+            fr_print("%s %zu %s", n++ > 0 ? "," : "", count[i],
+                     fr_word(&fr_allocation_state_words, (int)i));
+    if (waits != NULL) {
+        life = (struct fr_allocation_life){
+            .state = waits->state, .job = waits->job, .estimate_wall = waits->estimate_wall};
+        snprintf(life.reason, sizeof(life.reason), "%s", waits->reason);
+        snprintf(life.note, sizeof(life.note), "%s", waits->note);
+        fr_allocation_wait(&life, name, &text);
+    }
+    if (text.n > 0 && !text.bad)
+        fr_print("; the next waits for %s", text.p);
+    fr_print("\n");
+    fr_buf_finish(&text);
+}
+
 static void print_allocations(const struct fr_allocation_rows *rows)
 {
     if (rows->n > 0)
         fr_print("\n");
-    for (size_t i = 0; i < rows->n; i++)
-        print_allocation(&rows->rows[i]);
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_allocation_row *r = &rows->rows[i];
+        bool first = true;
+
+        for (size_t k = 0; k < i; k++)
+            first = first && (rows->rows[k].copy == 0 || strcmp(rows->rows[k].name, r->name) != 0);
+        if (r->copy == 0)
+            print_allocation(r);
+        else if (first)
+            print_copies(rows, r->name);
+    }
 }
 
 /* ---- all of it ---- */

@@ -15,12 +15,15 @@
  *                   where it names another job or another restart, this job is a twin, and all its
  *                   keepers end with status 0 without having started anything
  *   place.K         of the keeper of place K = SLURM_NODEID + 1, once it listens: lines
- *                   "job J", "restarts R", "host NAME", "address IP", "home PATH", "pid P".
- *                   The address is that on the route to SLURM_LAUNCH_NODE_IPADDR
+ *                   "job J", "restarts R", "own O", "host NAME", "address IP", "home PATH",
+ *                   "pid P". O is the id of its job. The address is that on the route to
+ *                   SLURM_LAUNCH_NODE_IPADDR
  *   place.K.closed  "job J" and "restarts R": the keeper ends, and no process that it or its
  *                   attempts started is left on its host. "lease MS": because its lease is over
  *   place.K.error   a line: why the keeper did not come up, or could not close
  *   quiet.*, lease.*  of the lease (keep_lease.h)
+ *
+ * JOB and J of an element of an array are the array's: SLURM_ARRAY_JOB_ID.
  *
  * The home is on the node's own disk: flowrun-UID/TAG-K below SLURM_TMPDIR, TMPDIR or /tmp, the
  * first that is set; 0700, of the own user, no symbolic link. A keeper that has closed removes it,

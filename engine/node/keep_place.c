@@ -124,8 +124,12 @@ enum fr_rc keep_place_init(struct keep_place *p, const struct fr_keep_args *a, s
     enum fr_rc rc;
 
     *p = (struct keep_place){.folder = a->folder};
-    if ((rc = number(a, "SLURM_JOB_ID", INT64_MAX, &p->job, err)) != FR_OK ||
+    if ((rc = number(a, "SLURM_JOB_ID", INT64_MAX, &p->own, err)) != FR_OK ||
         (rc = number(a, "SLURM_NODEID", PLACES_MAX - 1, &node, err)) != FR_OK)
+        return rc;
+    p->job = p->own;
+    if (fr_environ_value(a->environ, "SLURM_ARRAY_JOB_ID")[0] != '\0' &&
+        (rc = number(a, "SLURM_ARRAY_JOB_ID", INT64_MAX, &p->job, err)) != FR_OK)
         return rc;
     if (fr_environ_value(a->environ, "SLURM_RESTART_COUNT")[0] != '\0' &&
         (rc = number(a, "SLURM_RESTART_COUNT", INT64_MAX, &p->restarts, err)) != FR_OK)
@@ -255,8 +259,8 @@ enum fr_rc keep_write_up(const struct keep_place *p, struct fr_err *err)
     enum fr_rc rc;
 
     put_job(p, &b);
-    fr_buf_fmt(&b, "host %s\naddress %s\nhome %s\npid %d\n", p->host, p->address, p->home,
-               (int)getpid());
+    fr_buf_fmt(&b, "own %" PRId64 "\nhost %s\naddress %s\nhome %s\npid %d\n", p->own, p->host,
+               p->address, p->home, (int)getpid());
     rc = write_place(p, "", &b, err);
     fr_buf_finish(&b);
     return rc;

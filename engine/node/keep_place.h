@@ -9,11 +9,12 @@
 #include "engine/supervise/home.h"
 
 struct keep_place {
-    const char *folder; /* borrowed */
-    int64_t job, restarts;
-    int place;        /* 1, 2, … */
-    char host[256];   /* the node's name in Slurm */
-    char address[64]; /* on the route to the node that launched the step */
+    const char *folder;    /* borrowed */
+    int64_t job, restarts; /* of an element: the job of its array */
+    int64_t own;           /* id of the job of this keeper, which srun takes */
+    int place;             /* 1, 2, … */
+    char host[256];        /* the node's name in Slurm */
+    char address[64];      /* on the route to the node that launched the step */
     char home[FR_HOME_MAX];
     char disk[FR_HOME_MAX]; /* of the node itself */
     char base[FR_HOME_MAX]; /* flowrun-UID on it, which has the home */

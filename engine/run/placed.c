@@ -14,20 +14,22 @@ static bool is_unproven(const struct fr_run *run, const struct run_attempt *at)
     return fr_id_eq(row.attempt, at->id) && row.attempt_state == FR_ST_STOP_UNPROVEN;
 }
 
-bool fr_run_lives(const struct fr_run *run, uint32_t node)
+void fr_run_uses(const struct fr_run *run, struct fr_run_use *uses)
 {
-    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
-        if (run_node_of(run, at->inst) == node && at->sent &&
-            (!at->ended || run_log_awaited(run, at)) && !is_unproven(run, at))
-            return true;
-    return false;
-}
+    for (uint32_t n = 0; n < run->plan->n_nodes; n++)
+        uses[n] = (struct fr_run_use){.need = fr_run_queued(run) ? FR_NEED_LATER
+                                                                 : fr_sched_need(run->sched, n),
+                                      .up = run->nodes[n].up};
+    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
+        struct fr_run_use *use = &uses[run_node_of(run, at->inst)];
 
-enum fr_need fr_run_need(const struct fr_run *run, uint32_t node)
-{
-    if (fr_run_lives(run, node))
-        return FR_NEED_NOW;
-    return fr_run_queued(run) ? FR_NEED_LATER : fr_sched_need(run->sched, node);
+        use->spent = use->spent || at->displaced == FR_CAUSE_TIME_LIMIT;
+        if (use->lives || !at->sent || (at->ended && !run_log_awaited(run, at)) ||
+            is_unproven(run, at))
+            continue;
+        use->lives = true;
+        use->need = FR_NEED_NOW;
+    }
 }
 
 enum fr_rc fr_run_placed(struct fr_run *run, uint32_t node, const char *address,
@@ -49,14 +51,6 @@ bool run_displaces(const struct fr_run *run, const struct run_attempt *at, enum 
     bool lost = cause == FR_CAUSE_NODE_LOST && run_task_of(run, at->inst)->spec->lost_after_ms == 0;
 
     return (lost || cause == FR_CAUSE_TIME_LIMIT) && run_is_place(run, run_node_of(run, at->inst));
-}
-
-bool fr_run_spent(const struct fr_run *run, uint32_t node)
-{
-    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
-        if (run_node_of(run, at->inst) == node && at->displaced == FR_CAUSE_TIME_LIMIT)
-            return true;
-    return false;
 }
 
 void fr_run_displaced(struct fr_run *run, uint32_t node, enum fr_cause cause, bool proven)

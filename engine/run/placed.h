@@ -1,6 +1,6 @@
 /*
  * Places: nodes that a run has only while its driver holds an allocation (slurm/allocation.h).
- * fr_run_need() is asked after each drain; as long as a place is nowhere, what is to start there
+ * fr_run_uses() is asked after each drain; as long as a place is nowhere, what is to start there
  * waits.
  */
 #ifndef FR_RUN_PLACED_H
@@ -8,10 +8,15 @@
 
 #include "engine/run/run.h"
 
-bool fr_run_lives(const struct fr_run *run, uint32_t node); /* an attempt, or output is to come */
-enum fr_need fr_run_need(const struct fr_run *run, uint32_t node); /* NOW where something lives */
-/* An attempt there was stopped before the limit of its allocation, for whose end it waits. */
-bool fr_run_spent(const struct fr_run *run, uint32_t node);
+struct fr_run_use {
+    enum fr_need need; /* NOW where something lives */
+    bool lives;        /* an attempt, or output is to come */
+    bool up;           /* it is connected */
+    /* An attempt there was stopped before the limit of its allocation, for whose end it waits. */
+    bool spent;
+};
+/* Of all nodes of the plan, one after the other. O(nodes + attempts). */
+void fr_run_uses(const struct fr_run *run, struct fr_run_use *uses);
 /* The node is at that numeric address, for those that meet there, until deadline_wall (ms; 0: no
  * limit). The text is copied. */
 enum fr_rc fr_run_placed(struct fr_run *run, uint32_t node, const char *address,

@@ -69,6 +69,7 @@ struct node {
     bool over;      /* of the machine more are in use than it has */
     uint32_t used;
     uint32_t waiting;     /* slots that its ready single instances take */
+    uint32_t open, busy;  /* instances there that have not ended; those that are ready or live */
     uint32_t reserved;    /* slots kept for the gang s->reserver */
     bool res_ok;          /* the slots are free */
     struct fr_heap ready; /* single instances by key */

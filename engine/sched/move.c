@@ -69,14 +69,17 @@ void count_state(struct fr_sched *s, uint32_t inst, int by)
     enum fr_state_of state = s->insts[inst].row.state;
     uint32_t t = s->plan->insts[inst].task;
     struct task *task = &s->tasks[t];
+    struct node *node = &s->nodes[s->plan->insts[inst].node];
     uint32_t d = (uint32_t)by;
 
     task->count[state] += d;
     s->count[state] += (size_t)by;
     if (state == FR_ST_READY && !s->plan->tasks[t].gang)
-        s->nodes[s->plan->insts[inst].node].waiting +=
-            d * (uint32_t)plan_task(s, inst)->spec->slots;
+        node->waiting += d * (uint32_t)plan_task(s, inst)->spec->slots;
+    if (state == FR_ST_READY || fr_state_lives(state))
+        node->busy += d;
     if (!fr_state_ended(state)) {
+        node->open += d;
         task->open += d;
         s->main_open += is_hook(s, t) ? 0 : d;
     } else if (ended_badly(state) && !is_hook(s, t) && !s->plan->tasks[t].spec->best_effort) {

@@ -422,15 +422,11 @@ size_t fr_sched_count(const struct fr_sched *s, enum fr_state_of state)
 
 enum fr_need fr_sched_need(const struct fr_sched *s, uint32_t node)
 {
-    enum fr_need need = s->nodes[node].live != NONE ? FR_NEED_NOW : FR_NEED_NONE;
+    const struct node *n = &s->nodes[node];
 
-    for (uint32_t i = 0; need != FR_NEED_NOW && i < s->plan->n_insts; i++) {
-        enum fr_state_of state = s->insts[i].row.state;
-
-        if (s->plan->insts[i].node == node && !fr_state_ended(state))
-            need = state == FR_ST_READY || fr_state_lives(state) ? FR_NEED_NOW : FR_NEED_LATER;
-    }
-    return need;
+    if (n->live != NONE || n->busy > 0)
+        return FR_NEED_NOW;
+    return n->open > 0 ? FR_NEED_LATER : FR_NEED_NONE;
 }
 
 size_t fr_sched_live(const struct fr_sched *s)

@@ -264,8 +264,7 @@ struct fr_demand {
 };
 struct fr_demand fr_sched_demand(struct fr_sched *s, uint32_t node); /* O(1) amortised */
 
-/* Whether the run uses a node, also one that is not there. O(1) while an attempt lives there, else
- * O(instances). */
+/* Whether the run uses a node, also one that is not there. O(1). */
 enum fr_need {
     FR_NEED_NONE,
     FR_NEED_LATER, /* nothing now, but an instance there has not ended */

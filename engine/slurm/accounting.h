@@ -15,14 +15,14 @@ enum { FR_SLURM_TRES = 256 };
 /* A job that is asked for. Ids are used again: a record counts only with the job's name, and a
  * submit time near submitted_wall, by this machine's clock; 0: any. */
 struct fr_accounted {
-    int64_t job;
-    const char *tag; /* the job's name is fr-TAG */
+    int64_t job, element; /* as of the life */
+    const char *tag;      /* the job's name is fr-TAG */
     int64_t submitted_wall;
 };
 
 /* One record of a job with its steps; a job that was requeued has several. */
 struct fr_account {
-    int64_t job;
+    int64_t job, element;
     char tag[33];
     char state[FR_SLURM_WORD]; /* "COMPLETED", "CANCELLED by 1000" */
     int64_t submit_wall;

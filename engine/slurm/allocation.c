@@ -35,6 +35,23 @@ void turn_note(const struct turn *t, struct fr_str more, const char *fmt, ...)
         fr_visible(text + n, cap - n, more.p, more.n);
 }
 
+const char *fr_slurm_job_text(int64_t job, int64_t element, char buf[FR_SLURM_JOB_TEXT])
+{
+    if (element > 0)
+        snprintf(buf, FR_SLURM_JOB_TEXT, "%lld_%lld", (long long)job, (long long)element - 1);
+    else
+        snprintf(buf, FR_SLURM_JOB_TEXT, "%lld", (long long)job);
+    return buf;
+}
+
+struct turn_job turn_job(const struct turn *t, int64_t job)
+{
+    struct turn_job out;
+
+    fr_slurm_job_text(job, t->life->element, out.text);
+    return out;
+}
+
 /* ---- when Slurm is asked ---- */
 
 void turn_ask_in(const struct turn *t, int64_t ms)
@@ -120,7 +137,7 @@ void turn_adopt(const struct turn *t, int64_t job)
         return;
     t->life->job = job;
     t->life->start_wall = t->life->end_wall = 0;
-    t->a->connected = false;
+    t->a->connected = t->a->cancelled = false;
     t->a->cancel_pause_ms = 0;
     if (t->life->state == FR_ALLOCATION_RELEASING)
         return;
@@ -198,7 +215,7 @@ static void refused(const struct turn *t)
         return;
     }
     t->life->state = FR_ALLOCATION_WANTED;
-    t->a->due_ms = t->mono + LATER_MS;
+    t->a->due_ms = t->mono + (t->ev->soon ? 0 : LATER_MS);
 }
 
 static void unclear(const struct turn *t)
@@ -272,7 +289,8 @@ static void spent(const struct turn *t)
 {
     if (t->life->state != FR_ALLOCATION_UP)
         return;
-    turn_note(t, (struct fr_str){0}, "job %lld was near its time limit", (long long)t->life->job);
+    turn_note(t, (struct fr_str){0}, "job %s was near its time limit",
+              turn_job(t, t->life->job).text);
     turn_release(t, FR_CAUSE_TIME_LIMIT);
 }
 
@@ -302,6 +320,7 @@ static void cancelled(const struct turn *t)
 
     if (t->life->state != FR_ALLOCATION_RELEASING || pause == 0)
         return;
+    t->a->cancelled = true;
     t->a->due_ms = t->mono + pause;
     t->a->cancel_pause_ms = 2 * pause < CANCEL_PAUSE_MAX_MS ? 2 * pause : CANCEL_PAUSE_MAX_MS;
     turn_ask_in(t, SOON_MS);

@@ -21,6 +21,9 @@
  * there be two jobs all the same, the keepers of the second start nothing (node/keep.h), and this
  * machine cancels it.
  *
+ * An element of an array is an allocation like any other. Its job is the array's, its name to Slurm
+ * JOB_INDEX: the id of its own that Slurm gives it when it starts may be the array's, too.
+ *
  * From silence nothing is concluded: an error of a command of Slurm is no event.
  */
 #ifndef FR_SLURM_ALLOCATION_H
@@ -40,7 +43,8 @@ enum { FR_SLURM_WORD = 32, FR_SLURM_REASON = 96, FR_ALLOCATION_NOTE = 400 };
  * its hosts. Times of the wall are in ms; 0: not known. */
 struct fr_allocation_life {
     enum fr_allocation_state state;
-    int64_t job;                  /* Slurm's id; 0: not known */
+    int64_t job;                  /* Slurm's id, of the whole array; 0: not known */
+    int64_t element;              /* 1 + its index in the array; 0: it is a job by itself */
     int64_t submits;              /* how often sbatch was started */
     char slurm[FR_SLURM_WORD];    /* Slurm's word for the state of the job: "PENDING"; "": none */
     char reason[FR_SLURM_REASON]; /* Slurm's word for why it waits or has ended: "Priority" */
@@ -76,7 +80,8 @@ enum fr_allocation_event_kind {
 
 /* What squeue says of one job. Times of the wall in ms; 0: none. */
 struct fr_slurm_job {
-    int64_t job;
+    int64_t job;               /* of an element: its array's */
+    int64_t element;           /* as of the life */
     char state[FR_SLURM_WORD]; /* "RUNNING" */
     char reason[FR_SLURM_REASON];
     struct fr_str hosts; /* as Slurm writes them: "nid[001-003]"; empty: none yet. Borrowed */
@@ -89,8 +94,8 @@ struct fr_slurm_job {
 struct fr_allocation_event {
     enum fr_allocation_event_kind kind;
     int64_t job;
-    bool transient;
-    bool leased;        /* CLOSED: as the lease of the job was over */
+    bool transient, soon; /* soon: it is tried again at once, for less */
+    bool leased;          /* CLOSED: as the lease of the job was over */
     struct fr_str text; /* REFUSED, UNCLEAR: sbatch's; ANSWERED: the end of job.log, may be empty */
     const struct fr_slurm_job *seen; /* n_seen of them; 0: Slurm knows no job of the tag */
     size_t n_seen;
@@ -131,8 +136,13 @@ struct fr_allocation {
     int64_t keepers_by_ms;     /* STARTING: until when its places must answer */
     int64_t claimed;           /* the job in `claim`; 0: none yet */
     bool connected, closed, leased;
-    bool away; /* UP: a place has no link; Slurm is asked as after a submit */
+    bool cancelled; /* RELEASING: a scancel of its job has ended */
+    bool away;      /* UP: a place has no link; Slurm is asked as after a submit */
 };
+
+enum { FR_SLURM_JOB_TEXT = 48 };
+/* "4711", "4711_7": as Slurm's commands name it. */
+const char *fr_slurm_job_text(int64_t job, int64_t element, char buf[FR_SLURM_JOB_TEXT]);
 
 /* Applies ev. wall_ms, mono_ms: the time. Events that make no sense in a state change nothing. */
 void fr_allocation_apply(struct fr_allocation *a, const struct fr_allocation_event *ev,

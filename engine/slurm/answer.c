@@ -19,7 +19,7 @@ static const struct word {
     const char *word;
     enum phase phase;
     enum fr_cause cause; /* ENDED: unless it was given back */
-    const char *note;    /* %lld is the job */
+    const char *note;    /* %s is the job */
 } words[] = {
     {"PENDING", WAITS, FR_CAUSE_NONE, NULL},
     {"CONFIGURING", WAITS, FR_CAUSE_NONE, NULL},
@@ -33,28 +33,27 @@ static const struct word {
     {"STOPPED", RUNS, FR_CAUSE_NONE, NULL},
     {"SIGNALING", RUNS, FR_CAUSE_NONE, NULL},
     {"RESIZING", RUNS, FR_CAUSE_NONE, NULL},
-    {"COMPLETED", ENDED, FR_CAUSE_NODE_LOST, "the keepers of job %lld ended"},
-    {"FAILED", ENDED, FR_CAUSE_NODE_LOST, "job %lld failed"},
-    {"TIMEOUT", ENDED, FR_CAUSE_TIME_LIMIT, "job %lld reached its time limit"},
-    {"DEADLINE", ENDED, FR_CAUSE_TIME_LIMIT, "job %lld reached its deadline"},
-    {"PREEMPTED", ENDED, FR_CAUSE_PREEMPTED, "job %lld was preempted"},
-    {"CANCELLED", ENDED, FR_CAUSE_CANCELLED_OUTSIDE, "somebody else cancelled job %lld"},
-    {"REVOKED", ENDED, FR_CAUSE_CANCELLED_OUTSIDE, "job %lld was revoked"},
-    {"NODE_FAIL", ENDED, FR_CAUSE_NODE_LOST, "a node of job %lld failed"},
-    {"OUT_OF_MEMORY", ENDED, FR_CAUSE_NODE_LOST, "job %lld used up its memory"},
-    {"BOOT_FAIL", ENDED, FR_CAUSE_START_FAILED, "a node of job %lld did not boot"},
-    {"LAUNCH_FAILED", ENDED, FR_CAUSE_START_FAILED, "job %lld could not be started"},
-    {"RECONFIG_FAIL", ENDED, FR_CAUSE_START_FAILED, "job %lld could not be started"},
+    {"COMPLETED", ENDED, FR_CAUSE_NODE_LOST, "the keepers of job %s ended"},
+    {"FAILED", ENDED, FR_CAUSE_NODE_LOST, "job %s failed"},
+    {"TIMEOUT", ENDED, FR_CAUSE_TIME_LIMIT, "job %s reached its time limit"},
+    {"DEADLINE", ENDED, FR_CAUSE_TIME_LIMIT, "job %s reached its deadline"},
+    {"PREEMPTED", ENDED, FR_CAUSE_PREEMPTED, "job %s was preempted"},
+    {"CANCELLED", ENDED, FR_CAUSE_CANCELLED_OUTSIDE, "somebody else cancelled job %s"},
+    {"REVOKED", ENDED, FR_CAUSE_CANCELLED_OUTSIDE, "job %s was revoked"},
+    {"NODE_FAIL", ENDED, FR_CAUSE_NODE_LOST, "a node of job %s failed"},
+    {"OUT_OF_MEMORY", ENDED, FR_CAUSE_NODE_LOST, "job %s used up its memory"},
+    {"BOOT_FAIL", ENDED, FR_CAUSE_START_FAILED, "a node of job %s did not boot"},
+    {"LAUNCH_FAILED", ENDED, FR_CAUSE_START_FAILED, "job %s could not be started"},
+    {"RECONFIG_FAIL", ENDED, FR_CAUSE_START_FAILED, "job %s could not be started"},
 };
 /* In place of COMPLETED where all keepers have closed, which they do when Slurm tells them to end:
  * a preemption with GraceTime does, while the job still runs. */
 static const struct word told = {"COMPLETED", ENDED, FR_CAUSE_PREEMPTED,
-                                 "job %lld was told to end, as by a preemption"};
+                                 "job %s was told to end, as by a preemption"};
 /* Or as the lease was over, which is no failure of a job that came up. */
-static const struct word lapsed = {
-    "COMPLETED", ENDED, FR_CAUSE_STOPPED,
-    "job %lld ended itself, as its lease was over: nothing ran there, "
-    "and no flowrun spoke to it"};
+static const struct word lapsed = {"COMPLETED", ENDED, FR_CAUSE_STOPPED,
+                                   "job %s ended itself, as its lease was over: nothing ran there, "
+                                   "and no flowrun spoke to it"};
 /* COMPLETING, STAGE_OUT, and words that only a later Slurm has: no end yet, and nothing else. */
 static const struct word other = {"", ENDING, FR_CAUSE_NONE, NULL};
 
@@ -133,19 +132,28 @@ static void be_forgotten(const struct turn *t)
     } else if (t->life->job == 0) {
         turn_be_over(t, FR_CAUSE_STOPPED, true);
     } else if (t->a->closed && t->a->leased) {
-        turn_note(t, (struct fr_str){0}, lapsed.note, (long long)t->life->job);
+        turn_note(t, (struct fr_str){0}, lapsed.note, turn_job(t, t->life->job).text);
         turn_be_over(t, t->life->state < FR_ALLOCATION_UP ? FR_CAUSE_START_FAILED : lapsed.cause,
                      true);
     } else {
-        turn_note(t, (struct fr_str){0}, "job %lld is not known to Slurm any more%s",
-                  (long long)t->life->job, t->a->closed ? "" : " and left no word");
+        turn_note(t, (struct fr_str){0}, "job %s is not known to Slurm any more%s",
+                  turn_job(t, t->life->job).text, t->a->closed ? "" : " and left no word");
         turn_be_over(t, waited ? FR_CAUSE_START_FAILED : FR_CAUSE_NODE_LOST, t->a->closed);
     }
 }
 
+/* Of an element that was cancelled while it waited, Slurm keeps no record. */
+static bool never_began(const struct turn *t)
+{
+    return t->life->state == FR_ALLOCATION_RELEASING && t->life->element != 0 && t->a->cancelled &&
+           t->life->start_wall == 0 && t->a->claimed == 0;
+}
+
 static void unseen(const struct turn *t)
 {
-    if (t->mono < t->a->silent_until_ms) {
+    if (never_began(t))
+        turn_be_over(t, FR_CAUSE_STOPPED, true);
+    else if (t->mono < t->a->silent_until_ms) {
         turn_keep_pace(t);
     } else if (t->a->unseen_ms == 0) {
         t->a->unseen_ms = t->mono;
@@ -166,8 +174,8 @@ static void wait_on(const struct turn *t, const struct fr_slurm_job *job)
     if (t->a->queue_for_ms == 0 || t->life->state != FR_ALLOCATION_QUEUED)
         return;
     if (left <= 0) {
-        turn_note(t, (struct fr_str){0}, "job %lld did not begin within queue_for (%s)",
-                  (long long)job->job, job->reason);
+        turn_note(t, (struct fr_str){0}, "job %s did not begin within queue_for (%s)",
+                  turn_job(t, job->job).text, job->reason);
         turn_release(t, FR_CAUSE_QUEUE_TIME);
     } else if (t->mono + left < t->a->ask_ms) {
         turn_ask_in(t, left);
@@ -178,7 +186,7 @@ static void take_waiting(const struct turn *t, const struct fr_slurm_job *job)
 {
     t->life->estimate_wall = job->start_wall;
     if (t->life->state == FR_ALLOCATION_STARTING || t->life->state == FR_ALLOCATION_UP) {
-        turn_note(t, (struct fr_str){0}, "job %lld was requeued", (long long)job->job);
+        turn_note(t, (struct fr_str){0}, "job %s was requeued", turn_job(t, job->job).text);
         turn_release(t, FR_CAUSE_PREEMPTED);
     } else {
         wait_on(t, job);
@@ -211,7 +219,7 @@ static void start(const struct turn *t, const struct fr_slurm_job *job)
 static void take_running(const struct turn *t, const struct fr_slurm_job *job)
 {
     if (t->life->start_wall != 0 && job->start_wall - t->life->start_wall > REQUEUED_MS) {
-        turn_note(t, (struct fr_str){0}, "job %lld was requeued", (long long)job->job);
+        turn_note(t, (struct fr_str){0}, "job %s was requeued", turn_job(t, job->job).text);
         turn_release(t, FR_CAUSE_PREEMPTED);
         return;
     }
@@ -220,8 +228,8 @@ static void take_running(const struct turn *t, const struct fr_slurm_job *job)
         turn_pace_up(t);
     } else if (t->mono >= t->a->keepers_by_ms && strcmp(job->state, "RUNNING") == 0) {
         turn_note(t, t->ev->text,
-                  "job %lld runs, but not all of its places answered within %lld minutes",
-                  (long long)job->job, (long long)(start_ms(t) / MINUTE_MS));
+                  "job %s runs, but not all of its places answered within %lld minutes",
+                  turn_job(t, job->job).text, (long long)(start_ms(t) / MINUTE_MS));
         turn_release(t, FR_CAUSE_START_FAILED);
     } else {
         turn_keep_pace(t);
@@ -250,7 +258,7 @@ static void take_end(const struct turn *t, const struct fr_slurm_job *job, const
         bool unexpected = cause == FR_CAUSE_START_FAILED || cause == FR_CAUSE_NODE_LOST;
         char text[FR_ALLOCATION_NOTE];
 
-        snprintf(text, sizeof(text), w->note, (long long)job->job);
+        snprintf(text, sizeof(text), w->note, turn_job(t, job->job).text);
         turn_note(t, unexpected ? t->ev->text : (struct fr_str){0}, "%s%s%s%s", text,
                   failed ? " (" : "", failed ? job->reason : "", failed ? ")" : "");
     }

@@ -1,6 +1,7 @@
 /* What commands of Slurm are given. Source: the manuals of sbatch, srun, squeue and scancel. */
 #include "engine/slurm/commands.h"
 
+#include "engine/slurm/fields.h"
 #include "engine/slurm/format.h"
 
 #include <string.h>
@@ -76,20 +77,59 @@ static void add_size(struct args *a, const struct fr_allocation_spec *spec)
         add(a, "--exclusive");
 }
 
+void fr_slurm_tag(const char *any, int64_t element, char tag[33])
+{
+    size_t n = FR_SLURM_TAG - FR_SLURM_INDEX;
+
+    memmove(tag, any, FR_SLURM_TAG);
+    for (size_t i = FR_SLURM_TAG; element > 0 && i-- > n; element = (element - 1) / 10 + 1)
+        tag[i] = (char)('0' + (element - 1) % 10);
+    tag[FR_SLURM_TAG] = '\0';
+}
+
+bool fr_slurm_same_array(const char *a, const char *b)
+{
+    return strncmp(a, b, FR_SLURM_TAG - FR_SLURM_INDEX) == 0;
+}
+
+/* "--array=0-99,107" */
+static const char *array_of(const struct fr_slurm_submit *s, struct fr_arena *arena)
+{
+    struct fr_buf b = {0};
+    const char *out;
+
+    for (size_t i = 0, k; i < s->n_elements; i = k) {
+        for (k = i + 1; k < s->n_elements && s->elements[k] == s->elements[k - 1] + 1;)
+            k++;
+        fr_buf_fmt(&b, "%s%lld", i > 0 ? "," : "--array=", (long long)s->elements[i] - 1);
+        if (k > i + 1)
+            fr_buf_fmt(&b, "-%lld", (long long)s->elements[k - 1] - 1);
+    }
+    out = b.bad ? NULL : fr_arena_dup(arena, b.p);
+    fr_buf_finish(&b);
+    return out;
+}
+
 const char *const *fr_sbatch_args(const struct fr_slurm_submit *s, struct fr_arena *arena)
 {
     const struct fr_allocation_spec *spec = s->spec;
     struct args a = begin(arena, ARGS + spec->n_options);
+    bool array = s->n_elements > 0;
+    char name[FR_SLURM_TAG + 1];
 
     add(&a, "sbatch");
     add(&a, "--parsable");
     add(&a, "--export=NONE");
     add(&a, "--chdir=/");
-    add(&a, fr_arena_fmt(arena, "--output=%s/job.log", s->folder));
+    /* one that cannot be written would end the job */
+    add(&a, array ? "--output=/dev/null" : fr_arena_fmt(arena, "--output=%s/job.log", s->folder));
     add(&a, "--open-mode=append");
     add(&a, "--no-requeue");
     add(&a, "--no-kill");
-    add(&a, fr_arena_fmt(arena, "--job-name=fr-%s", s->tag));
+    fr_slurm_tag(s->tag, array, name);
+    add(&a, fr_arena_fmt(arena, "--job-name=fr-%s", name));
+    if (array)
+        add(&a, array_of(s, arena));
     add_option(&a, "comment", s->comment);
     add_size(&a, spec);
     add_option(&a, "partition", spec->partition);
@@ -103,27 +143,39 @@ const char *const *fr_sbatch_args(const struct fr_slurm_submit *s, struct fr_are
     return end(&a);
 }
 
-const char *const *fr_squeue_args(const char *const *tags, size_t n, struct fr_arena *arena)
+const char *const *fr_squeue_args(const struct fr_slurm_named *tags, size_t n,
+                                  struct fr_arena *arena)
 {
-    static const char *const words[] = {"squeue", "--noheader",     "--me", "--states=all",
-                                        "-o",     FR_SQUEUE_FORMAT, NULL};
+    static const char *const words[] = {"squeue",       "--noheader", "--me",           "--array",
+                                        "--states=all", "-o",         FR_SQUEUE_FORMAT, NULL};
     struct fr_buf names = {0};
+    char name[FR_SLURM_TAG + 1];
     const char *last;
 
     fr_buf_text(&names, "--name=");
-    for (size_t i = 0; i < n; i++)
-        fr_buf_fmt(&names, "%sfr-%s", i > 0 ? "," : "", tags[i]);
+    for (size_t i = 0; i < n; i++) {
+        bool array = tags[i].element > 0;
+
+        if (array && i > 0 && tags[i - 1].element > 0 &&
+            fr_slurm_same_array(tags[i].tag, tags[i - 1].tag))
+            continue;
+        fr_slurm_tag(tags[i].tag, array, name);
+        fr_buf_fmt(&names, "%sfr-%s", i > 0 ? "," : "", name);
+    }
     last = names.bad ? NULL : fr_arena_dup(arena, names.p);
     fr_buf_finish(&names);
     return last != NULL ? fixed(arena, words, last) : NULL;
 }
 
-const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena)
+const char *const *fr_scancel_args(const struct fr_slurm_id *ids, size_t n, struct fr_arena *arena)
 {
-    static const char *const words[] = {"scancel", NULL};
-    const char *id = fr_arena_fmt(arena, "%lld", (long long)job);
+    struct args a = begin(arena, n + 2);
+    char text[FR_SLURM_JOB_TEXT];
 
-    return id != NULL ? fixed(arena, words, id) : NULL;
+    add(&a, "scancel");
+    for (size_t i = 0; i < n; i++)
+        add(&a, fr_arena_dup(arena, fr_slurm_job_text(ids[i].job, ids[i].element, text)));
+    return end(&a);
 }
 
 const char *const *fr_slurm_config_args(struct fr_arena *arena)

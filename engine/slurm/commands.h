@@ -11,6 +11,12 @@
 #include "engine/slurm/allocation.h"
 #include "engine/spec/spec.h"
 
+/* Elements of an array have one name to Slurm, fr-TAG with five zeros at the end of the TAG. Theirs
+ * has their index there. Writes the tag of an element of the array of any; element 0: tag itself.
+ */
+void fr_slurm_tag(const char *any, int64_t element, char tag[33]);
+bool fr_slurm_same_array(const char *a, const char *b); /* those tags, both of elements */
+
 /* The folder of an allocation, WORK/alloc/TAG, made by the driver with mode 0700, has
  *
  *   job.sh    the script: exec srun … FLOWNODE keep --alloc FOLDER
@@ -26,15 +32,28 @@ struct fr_slurm_submit {
     const char *flownode; /* absolute path of the program, for the script */
     int64_t kill_wait_ms; /* KillWait of the cluster; 0: Slurm's default */
     int64_t lease_ms;     /* of the allocation; 0: none */
+    /* Of an array: n of them, ascending, as of the life; tag and folder are those of any element.
+     * The script makes the folder of its element. */
+    const int64_t *elements;
+    size_t n_elements; /* 0: one job */
 };
 
 /* NULL-terminated arguments, argv[0] the program's name. NULL: no memory. */
 const char *const *fr_sbatch_args(const struct fr_slurm_submit *s, struct fr_arena *arena);
 /* The script's text, by spec's nodes, gpus and container alone. */
 const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *arena);
-/* All jobs of this user with those tags, ended ones too, as long as Slurm knows them. */
-const char *const *fr_squeue_args(const char *const *tags, size_t n, struct fr_arena *arena);
-const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena);
+/* All jobs of this user with those tags, ended ones too, as long as Slurm knows them. Elements of
+ * an array, one after the other, are one name. */
+struct fr_slurm_named {
+    const char *tag;
+    int64_t element;
+};
+const char *const *fr_squeue_args(const struct fr_slurm_named *tags, size_t n,
+                                  struct fr_arena *arena);
+struct fr_slurm_id {
+    int64_t job, element;
+};
+const char *const *fr_scancel_args(const struct fr_slurm_id *ids, size_t n, struct fr_arena *arena);
 const char *const *fr_slurm_config_args(struct fr_arena *arena);
 /* `srun --help`, which lists the options that the cluster's plugins add; and whether pyxis is one
  * of them. */
@@ -46,7 +65,7 @@ bool fr_srun_has_pyxis(struct fr_str help);
     "a cluster with that plugin, or apptainer: IMAGE"
 /* A link to the keeper of a place: srun of a step that relays bytes (node/relay.h). */
 struct fr_slurm_step {
-    int64_t job;
+    int64_t job; /* of an element: the id of its own */
     const char *host;
     const char *folder, *flownode;
     int place; /* 1, 2, … */

@@ -67,6 +67,22 @@ bool fr_field_tag(struct fr_str name, char tag[FR_SLURM_TAG + 1])
     return true;
 }
 
+bool fr_field_job(struct fr_str s, int64_t *job, int64_t *element)
+{
+    const char *bar = s.n > 0 ? memchr(s.p, '_', s.n) : NULL;
+    struct fr_str index = {0};
+
+    *element = 0;
+    if (bar != NULL) {
+        index = (struct fr_str){bar + 1, s.n - (size_t)(bar + 1 - s.p)};
+        s.n = (size_t)(bar - s.p);
+        if (index.n > FR_SLURM_INDEX || !fr_field_number(index, element))
+            return false;
+        ++*element;
+    }
+    return fr_field_number(s, job) && *job > 0;
+}
+
 enum fr_rc fr_fields_refuse(struct fr_err *err, const char *program, struct fr_str line)
 {
     return fr_fail(err, FR_CORRUPT, "%s printed '%.*s%s'", program,

@@ -1,7 +1,7 @@
 /*
- * The format of squeue that args.c asks for and read.c reads: id, id, state, reason, time used,
- * time left, start, end, hosts, the host of the script, name. The name is last: only it may have
- * any character.
+ * The format of squeue that args.c asks for and read.c reads: name of a job or element, id, state,
+ * reason, time used, time left, start, end, hosts, the host of the script, name. The name is last:
+ * only it may have any character.
  */
 #ifndef FR_SLURM_FORMAT_H
 #define FR_SLURM_FORMAT_H
@@ -9,7 +9,8 @@
 #define FR_SQUEUE_FORMAT "%i|%A|%T|%r|%M|%L|%S|%e|%N|%B|%j"
 
 enum {
-    SQUEUE_ID = 1,
+    SQUEUE_JOB,
+    SQUEUE_ID,
     SQUEUE_STATE,
     SQUEUE_REASON,
     SQUEUE_START = 6,

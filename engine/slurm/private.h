@@ -19,6 +19,12 @@ struct turn {
 void turn_note(const struct turn *t, struct fr_str more, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* That job, as Slurm's commands name it. */
+struct turn_job {
+    char text[FR_SLURM_JOB_TEXT];
+};
+struct turn_job turn_job(const struct turn *t, int64_t job);
+
 /* When Slurm is asked: after ms; every 5 s from now on; more seldom after a minute of that; seldom,
  * and at its limit; at once, and then every 5 s. */
 void turn_ask_in(const struct turn *t, int64_t ms);

@@ -130,13 +130,25 @@ static void read_hosts(struct fr_str s, struct fr_str *hosts)
     *hosts = fr_field_only(s, FR_NAME_CHARACTERS ",[]") ? s : (struct fr_str){0};
 }
 
+/* What it is of ours: a job, or an element of an array. Others have other names. */
+static bool read_job(struct fr_str id, struct fr_str name, struct fr_squeue_line *to)
+{
+    if (!fr_field_tag(name, to->tag))
+        return true;
+    if (!fr_field_job(id, &to->job.job, &to->job.element))
+        return false;
+    fr_slurm_tag(to->tag, to->job.element, to->tag);
+    return true;
+}
+
 static bool read_line(struct fr_str line, struct fr_squeue_line *to)
 {
     struct fr_str f[SQUEUE_FIELDS] = {{NULL, 0}};
 
     *to = (struct fr_squeue_line){0};
     if (!fr_fields(line, f, SQUEUE_FIELDS) || !fr_field_number(f[SQUEUE_ID], &to->job.job) ||
-        to->job.job <= 0 || !fr_field_only(f[SQUEUE_STATE], FR_CAPITALS "_") ||
+        to->job.job <= 0 || !read_job(f[SQUEUE_JOB], f[SQUEUE_NAME], to) ||
+        !fr_field_only(f[SQUEUE_STATE], FR_CAPITALS "_") ||
         f[SQUEUE_STATE].n >= sizeof(to->job.state) ||
         !fr_field_time(f[SQUEUE_START], &to->job.start_wall) ||
         !fr_field_time(f[SQUEUE_END], &to->job.end_wall))
@@ -145,7 +157,6 @@ static bool read_line(struct fr_str line, struct fr_squeue_line *to)
     if (f[SQUEUE_REASON].n > 0)
         fr_visible(to->job.reason, sizeof(to->job.reason), f[SQUEUE_REASON].p, f[SQUEUE_REASON].n);
     read_hosts(f[SQUEUE_HOSTS], &to->job.hosts);
-    (void)fr_field_tag(f[SQUEUE_NAME], to->tag);
     return true;
 }
 

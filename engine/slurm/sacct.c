@@ -2,6 +2,7 @@
 #include "engine/slurm/accounting.h"
 
 #include "engine/schedule/calendar.h"
+#include "engine/slurm/commands.h"
 #include "engine/slurm/fields.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@ enum {
 };
 
 /* The name is last: only it may have any character. */
-#define FORMAT "JobIDRaw,State,ElapsedRaw,Submit,End,MaxRSS,ConsumedEnergyRaw,AllocTRES,JobName"
+#define FORMAT "JobID,State,ElapsedRaw,Submit,End,MaxRSS,ConsumedEnergyRaw,AllocTRES,JobName"
 
 enum { ID, STATE, ELAPSED, SUBMIT, END, RSS, ENERGY, TRES, NAME, FIELDS };
 
@@ -21,15 +22,18 @@ const char *const *fr_sacct_args(const struct fr_accounted *jobs, size_t n, stru
 {
     const char **argv = fr_arena_array(arena, ARGS + 1, sizeof(*argv));
     struct fr_buf ids = {0}, names = {0};
-    char since[FR_TIME_TEXT];
+    char since[FR_TIME_TEXT], job[FR_SLURM_JOB_TEXT], name[FR_SLURM_TAG + 1];
     int64_t from = INT64_MAX;
 
     for (size_t i = 0; i < n; i++) {
         int64_t wall = jobs[i].submitted_wall > APART_MS ? jobs[i].submitted_wall - APART_MS : 0;
 
         from = wall < from ? wall : from;
-        fr_buf_fmt(&ids, "%s%lld", i > 0 ? "," : "--jobs=", (long long)jobs[i].job);
-        fr_buf_fmt(&names, "%sfr-%s", i > 0 ? "," : "--name=", jobs[i].tag);
+        fr_buf_fmt(&ids, "%s%s",
+                   i > 0 ? "," : "--jobs=", fr_slurm_job_text(jobs[i].job, jobs[i].element, job));
+        fr_slurm_tag(jobs[i].tag, jobs[i].element > 0, name);
+        if (i == 0 || jobs[i].element == 0 || !fr_slurm_same_array(name, jobs[i - 1].tag))
+            fr_buf_fmt(&names, "%sfr-%s", i > 0 ? "," : "--name=", name);
     }
     fr_time_text(from / SECOND_MS, 0, since);
     since[strcspn(since, "Z")] = '\0';
@@ -116,7 +120,7 @@ static bool read_line(struct fr_str line, struct fr_account *to, bool *step)
     *step = dot != NULL;
     if (dot != NULL)
         id.n = (size_t)(dot - id.p);
-    if (!fr_field_number(id, &to->job) || to->job <= 0 ||
+    if (!fr_field_job(id, &to->job, &to->element) ||
         !fr_field_only(f[STATE], FR_NAME_CHARACTERS " +") || f[STATE].n >= sizeof(to->state) ||
         (f[ELAPSED].n > 0 && !fr_field_number(f[ELAPSED], &to->elapsed_ms)) ||
         to->elapsed_ms > INT32_MAX || !fr_field_time(f[SUBMIT], &to->submit_wall) ||
@@ -128,8 +132,17 @@ static bool read_line(struct fr_str line, struct fr_account *to, bool *step)
     to->elapsed_ms *= SECOND_MS;
     read_tres(f[TRES], to->tres);
     to->ended = to->whole = end != 0;
-    (void)fr_field_tag(f[NAME], to->tag);
+    if (fr_field_tag(f[NAME], to->tag))
+        fr_slurm_tag(to->tag, to->element, to->tag);
     return true;
+}
+
+/* Of elements that were cancelled while they waited, all in a line: "4711_[5-7]". */
+static bool never_began(struct fr_str line)
+{
+    const char *bar = memchr(line.p, '|', line.n);
+
+    return bar != NULL && memchr(line.p, '[', (size_t)(bar - line.p)) != NULL;
 }
 
 /* A step's share of its job. Energy is a node's: steps that run at once have the same. */
@@ -149,10 +162,12 @@ enum fr_rc fr_sacct_read(struct fr_str out, fr_account_fn *on_record, void *arg,
     if (out.n > 0 && out.p[out.n - 1] != '\n')
         return fr_fail(err, FR_CORRUPT, "what sacct printed has no end");
     while (fr_next_line(&rest, &line)) /* of an output that is wrong, nothing is told */
-        if (!read_line(line, &parsed, &step))
+        if (line.n == 0 || (!never_began(line) && !read_line(line, &parsed, &step)))
             return fr_fields_refuse(err, "sacct", line);
-    for (rest = out; fr_next_line(&rest, &line) && read_line(line, &parsed, &step);) {
-        if (step && parsed.job == job.job) {
+    for (rest = out; fr_next_line(&rest, &line);) {
+        if (never_began(line) || !read_line(line, &parsed, &step))
+            continue;
+        if (step && parsed.job == job.job && parsed.element == job.element) {
             add_step(&job, &parsed);
         } else if (!step) {
             if (job.tag[0] != '\0')
@@ -171,7 +186,8 @@ void fr_account_add(struct fr_account *sum, const struct fr_account *record,
     struct fr_account before = *sum;
     int64_t apart = record->submit_wall - of->submitted_wall;
 
-    if (record->job != of->job || strcmp(record->tag, of->tag) != 0 ||
+    if (record->job != of->job || record->element != of->element ||
+        strcmp(record->tag, of->tag) != 0 ||
         (of->submitted_wall != 0 && (apart < -APART_MS || apart > APART_MS)))
         return;
     *sum = *record;

@@ -6,16 +6,20 @@
 
 void fr_allocation_wait(const struct fr_allocation_life *a, const char *name, struct fr_buf *out)
 {
-    char reason[FR_ALLOCATION_NOTE], at[FR_TIME_TEXT];
+    char reason[FR_ALLOCATION_NOTE], at[FR_TIME_TEXT], job[FR_SLURM_JOB_TEXT] = "";
 
+    if (a != NULL)
+        fr_slurm_job_text(a->job, a->element, job);
     switch (a != NULL ? a->state : FR_ALLOCATION_WANTED) {
     case FR_ALLOCATION_WANTED:
     case FR_ALLOCATION_SUBMITTING:
     case FR_ALLOCATION_LOOKING:
         fr_buf_fmt(out, "the allocation %s: Slurm is asked for it", name);
+        if (a != NULL && a->state == FR_ALLOCATION_WANTED && a->note[0] != '\0')
+            fr_buf_fmt(out, " again (%s)", a->note);
         break;
     case FR_ALLOCATION_QUEUED:
-        fr_buf_fmt(out, "Slurm job %lld (%s)", (long long)a->job, name);
+        fr_buf_fmt(out, "Slurm job %s (%s)", job, name);
         if (a->reason[0] != '\0')
             fr_buf_fmt(out, ": %s", fr_slurm_reason(a->reason, reason, sizeof(reason)));
         if (a->estimate_wall == 0)
@@ -24,14 +28,12 @@ void fr_allocation_wait(const struct fr_allocation_life *a, const char *name, st
         fr_buf_fmt(out, ", expected %s", at);
         break;
     case FR_ALLOCATION_STARTING:
-        fr_buf_fmt(out, "the nodes of Slurm job %lld (%s), which has begun", (long long)a->job,
-                   name);
+        fr_buf_fmt(out, "the nodes of Slurm job %s (%s), which has begun", job, name);
         break;
     case FR_ALLOCATION_UP:
         break;
     default:
-        fr_buf_fmt(out, "another allocation %s: Slurm job %lld is given back", name,
-                   (long long)a->job);
+        fr_buf_fmt(out, "another allocation %s: Slurm job %s is given back", name, job);
         break;
     }
 }

@@ -9,8 +9,8 @@
 struct fr_buf;
 
 /* Appends what is waited for until the allocation of that name is up: "Slurm job 4711 (train):
- * others come first (Priority), expected 2026-03-01T14:20Z". a: its state, job, reason and estimate
- * are read; NULL: there is none yet. Nothing where it is up. */
+ * others come first (Priority), expected 2026-03-01T14:20Z". a: its state, job, element, reason,
+ * estimate and note are read; NULL: there is none yet. Nothing where it is up. */
 void fr_allocation_wait(const struct fr_allocation_life *a, const char *name, struct fr_buf *out);
 
 #endif

@@ -321,6 +321,9 @@ static const struct object object_container = {"a container", "slurm_container",
 static const struct field allocation_fields[] = {
     {"nodes", SHAPE_INT, OF_ALLOCATION(nodes), .min = 1, .max = 4096, .preset = "1",
      .help = "How many nodes it has: NAME1, NAME2 and so on, all with the label NAME."},
+    {"copies", SHAPE_INT, OF_ALLOCATION(copies), .min = 1, .max = 100000,
+     .help = "In place of nodes: so many allocations of one node each, NAME1, NAME2 and so on, "
+             "submitted as arrays. Each starts when Slurm has a node for it."},
     {"time", SHAPE_SLURM_TIME, OF_ALLOCATION(time_ms), .required = true,
      .expected = "time: 12h, how long it may last",
      .help = "How long it may last, at most 365d; Slurm is asked for whole minutes, rounded up."},
@@ -379,6 +382,8 @@ static const struct field slurm_fields[] = {
      .help = "Folder with Slurm's commands, searched before PATH."},
     {"rpc", SHAPE_INT, AT(fr_slurm_spec, rpc), .min = 1, .max = 60, .preset = "12",
      .help = "Commands a minute that ask Slurm's controller, at most."},
+    {"max_jobs", SHAPE_INT, AT(fr_slurm_spec, max_jobs), .min = 1, .max = 100000, .preset = "500",
+     .help = "Jobs that Slurm has of one flowrun at once, at most; each copy of copies: is one."},
     {"allocations", SHAPE_ALLOCATIONS, ATN(fr_slurm_spec, allocations),
      .object = &object_allocation, .required = true,
      .expected = "allocations: {NAME: {nodes: 4, time: 12h}}",

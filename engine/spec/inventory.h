@@ -40,7 +40,8 @@ struct fr_slurm_container {
 /*
  * One named allocation of a cluster under Slurm. A run takes it when a task needs one of its nodes,
  * and gives it back. Its nodes are places: NAME1 … NAMEn of fr_spec.nodes, in a row from first on,
- * with the label NAME. Which host is at a place is known while the allocation runs.
+ * with the label NAME. Which host is at a place is known while the allocation runs. With copies,
+ * each place has an allocation of its own, of one node: an element of an array.
  */
 struct fr_allocation_spec {
     const char *name;
@@ -48,7 +49,8 @@ struct fr_allocation_spec {
     /* Of the keys' values; that of the name where the key is not there. */
     struct fr_pos partition_pos, time_pos, nodes_pos, gpus_pos;
     int first;             /* index of its first place in fr_spec.nodes */
-    int nodes;             /* places, 1..4096; default 1 */
+    int nodes;             /* of one allocation, 1..4096; default 1 */
+    int copies;            /* allocations, 1..100000, of one node each; 0: it is one allocation */
     const char *partition; /* a list is allowed; NULL, here and below: Slurm's default */
     const char *account, *qos, *reservation, *constraint;
     int64_t time_ms;      /* its limit, required; asked for in whole minutes, rounded up */
@@ -67,6 +69,12 @@ struct fr_allocation_spec {
     size_t n_options;
 };
 
+/* How many places it has. */
+static inline int fr_allocation_places(const struct fr_allocation_spec *a)
+{
+    return a->copies > 0 ? a->copies : a->nodes;
+}
+
 struct fr_node;
 
 /* A cluster under Slurm. sbatch, squeue, srun, scancel and scontrol run on its login node, … */
@@ -77,6 +85,7 @@ struct fr_slurm_spec {
     const char *account;         /* of allocations that name none; NULL */
     const char *path;            /* a folder in front of PATH for Slurm's commands; NULL */
     int rpc;                     /* commands a minute that ask slurmctld, 1..60; default 12 */
+    int max_jobs;                /* jobs of Slurm at once, 1..100000; default 500 */
     const struct fr_allocation_spec *allocations; /* at least 1, in the file's order */
     size_t n_allocations;
 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    PLACES_MAX = 4096,   /* of all allocations */
+    PLACES_MAX = 100000, /* of all allocations */
     NAME_MAX_BYTES = 59, /* with the number of a place it is the name of a node */
     WORD_MAX = 1000,
     GPUS_MAX = 1024
@@ -169,7 +169,7 @@ static const struct {
     {"--mem --mem-per-cpu", "memory: 64GiB"},
     {"--exclusive --oversubscribe -s --share", "exclusive: true or false"},
     {"--requeue --no-requeue", "chain: N, how often it is followed by another"},
-    {"--array -a", "an allocation of its own for each"},
+    {"--array -a", "copies: N, allocations of one node each"},
     {"--dependency -d --kill-on-invalid-dep", "needs: of a task"},
     {"--begin -b", "schedule: of the pipeline"},
     {"--export --export-file --get-user-env", "env:"},
@@ -293,7 +293,7 @@ static int place_of(const struct fr_allocation_spec *spec, const char *name)
     int64_t k = 0;
 
     if (strncmp(name, spec->name, n) != 0 || !only_digits(name + n) || name[n] == '0' ||
-        fr_parse_i64(fr_str_of(name + n), &k, NULL) != FR_OK || k > spec->nodes)
+        fr_parse_i64(fr_str_of(name + n), &k, NULL) != FR_OK || k > fr_allocation_places(spec))
         return 0;
     return (int)k;
 }
@@ -325,7 +325,7 @@ static void check_name(struct loader *l, const struct allocation_entry *all, siz
             complain(l, spec->pos, other,
                      "allocation '%s' has the name of a place of allocation '%s', which has %s1 to "
                      "%s%d",
-                     spec->name, a->name, a->name, a->name, a->nodes);
+                     spec->name, a->name, a->name, a->name, fr_allocation_places(a));
         if (i != at && has_label(&all[i].place, spec->name))
             complain(l, spec->pos, other,
                      "allocation '%s' has the name of a label of allocation '%s'", spec->name,
@@ -343,7 +343,7 @@ static void check_name(struct loader *l, const struct allocation_entry *all, siz
         if (place_of(spec, node->name) > 0)
             complain(l, node->pos, other,
                      "node '%s' has the name of a place of allocation '%s', which has %s1 to %s%d",
-                     node->name, spec->name, spec->name, spec->name, spec->nodes);
+                     node->name, spec->name, spec->name, spec->name, fr_allocation_places(spec));
         for (size_t k = 0; k < node->n_labels; k++)
             if (place_of(spec, node->labels[k]) > 0)
                 complain(l, node->pos, "another word",
@@ -411,7 +411,7 @@ static void add_places(struct loader *l, struct allocation_entry *all, size_t n,
         spec->first = (int)next;
         if (!make_place(l, &all[i], i))
             return;
-        for (int k = 1; k <= spec->nodes; k++) {
+        for (int k = 1; k <= fr_allocation_places(spec); k++) {
             struct fr_node *node = &nodes[next++];
 
             *node = all[i].place;
@@ -458,6 +458,10 @@ static void read_allocation(struct loader *l, const struct fr_yaml_pair *pair,
     entry->spec.gpus_pos = pos_of_value(l, pair, "gpus");
     read_object(l, &object_allocation, pair->value, entry);
     check_options(l, pair->value, &entry->spec);
+    if (fr_yaml_get(pair->value, "copies") != NULL && fr_yaml_get(pair->value, "nodes") != NULL)
+        complain(l, pos_of(l, fr_yaml_get(pair->value, "copies")),
+                 "nodes: (one allocation) or copies: (many of one node)",
+                 "allocation '%s' has both nodes and copies", entry->spec.name);
 }
 
 void read_allocations(struct loader *l, const struct fr_yaml *y, const struct field *f,
@@ -476,10 +480,10 @@ void read_allocations(struct loader *l, const struct fr_yaml *y, const struct fi
         return;
     for (size_t i = 0; i < y->n; i++) {
         read_allocation(l, &y->pairs[i], &all[i]);
-        places += (size_t)all[i].spec.nodes;
+        places += (size_t)fr_allocation_places(&all[i].spec);
     }
     if (places > PLACES_MAX) {
-        complain(l, pos_of(l, y), "at most 4096", "all allocations have %zu nodes together",
+        complain(l, pos_of(l, y), "at most 100000", "all allocations have %zu nodes together",
                  places);
         return;
     }
@@ -516,81 +520,9 @@ void read_slurm(struct loader *l, const struct fr_yaml *y, const struct field *f
     (void)target;
     if (slurm == NULL)
         return;
-    *slurm = (struct fr_slurm_spec){.pos = pos_of(l, y), .rpc = 12};
+    *slurm = (struct fr_slurm_spec){.pos = pos_of(l, y), .rpc = 12, .max_jobs = 500};
     slurm->rpc_pos = fr_yaml_get(y, "rpc") ? pos_of(l, fr_yaml_get(y, "rpc")) : slurm->pos;
     read_object(l, f->object, y, slurm);
     give_work(l, slurm);
     l->spec->slurm = slurm;
-}
-
-/* ---- gangs ---- */
-
-/* A gang starts at once or not at all, and an allocation comes as a whole: two of them could wait
- * for each other. */
-void check_gangs(struct loader *l)
-{
-    for (size_t i = 0; i < l->spec->n_tasks; i++) {
-        const struct fr_task *task = &l->spec->tasks[i];
-        const struct fr_yaml *on = fr_yaml_get(l->tasks->pairs[i].value, "on");
-        const struct fr_node *a, *b = NULL;
-
-        if (!task->gang || task->n_nodes < 2 || l->spec->slurm == NULL)
-            continue;
-        a = &l->spec->nodes[task->nodes[0]];
-        for (size_t k = 1; k < task->n_nodes && b == NULL; k++) {
-            const struct fr_node *node = &l->spec->nodes[task->nodes[k]];
-
-            if ((node->executor == FR_EXECUTOR_SLURM) != (a->executor == FR_EXECUTOR_SLURM) ||
-                node->allocation != a->allocation)
-                b = node;
-        }
-        if (b == NULL)
-            continue;
-        if (b->executor != FR_EXECUTOR_SLURM) {
-            const struct fr_node *place = a;
-
-            a = b;
-            b = place;
-        }
-        if (a->executor == b->executor)
-            complain(l, on != NULL ? pos_of(l, on) : task->act.pos,
-                     fr_arena_fmt(l->arena, "on: %s, or on: %s", a->labels[0], b->labels[0]),
-                     "task '%s' is a gang, which has one allocation; %s and %s are of two",
-                     task->act.name, a->name, b->name);
-        else
-            complain(l, on != NULL ? pos_of(l, on) : task->act.pos,
-                     fr_arena_fmt(l->arena, "on: %s, or nodes alone", b->labels[0]),
-                     "task '%s' is a gang, which has one allocation; %s is of '%s', and %s of none",
-                     task->act.name, b->name, b->labels[0], a->name);
-    }
-}
-
-/* ---- notices ---- */
-
-static void check_notice(struct loader *l, const struct fr_yaml *y, const struct fr_task *task)
-{
-    for (size_t k = 0; k < task->n_nodes; k++) {
-        const struct fr_node *node = task->nodes[k] < 0 ? NULL : &l->spec->nodes[task->nodes[k]];
-        const struct fr_allocation_spec *a;
-        char notice[24], time[24];
-
-        if (node == NULL || node->executor != FR_EXECUTOR_SLURM)
-            continue;
-        a = &l->spec->slurm->allocations[node->allocation];
-        if (task->notice_ms < a->time_ms || a->time_ms == 0)
-            continue;
-        fr_show_duration(task->notice_ms, notice);
-        fr_show_duration(a->time_ms, time);
-        complain(l, y != NULL ? pos_of(l, y) : task->act.pos, "less than that, or never",
-                 "task '%s' has a notice of %s, and allocation '%s' a time of %s", task->act.name,
-                 notice, a->name, time);
-        return;
-    }
-}
-
-void check_notices(struct loader *l)
-{
-    for (size_t i = 0; l->spec->slurm != NULL && i < l->spec->n_tasks; i++)
-        if (l->spec->tasks[i].notice_ms > 0)
-            check_notice(l, fr_yaml_get(l->tasks->pairs[i].value, "notice"), &l->spec->tasks[i]);
 }

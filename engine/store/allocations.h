@@ -1,6 +1,6 @@
 /*
  * Allocations of clusters under Slurm (slurm/allocation.h): one row for each, which is written
- * before Slurm is asked for what it says. The newest of a run and name counts.
+ * before Slurm is asked for what it says. The newest of a run, name and copy counts.
  */
 #ifndef FR_STORE_ALLOCATIONS_H
 #define FR_STORE_ALLOCATIONS_H
@@ -11,15 +11,17 @@
     C(R, INT, id, "id")       /* set by fr_store_allocation_add */                                 \
     C(R, ID, run, NULL)       /* whose it is */                                                    \
     C(R, TEXT, name, "name")  /* of the inventory */                                               \
-    C(R, INT, no, "no")       /* 1, 2, … of that run and name */                                 \
-    C(R, TEXT, tag, "tag")    /* 32 digits: the job's name is fr-TAG */                            \
+    C(R, INT, copy, "copy")   /* with copies: 1, 2, …, which one; 0: it has none */              \
+    C(R, INT, no, "no")       /* 1, 2, … of that run, name and copy */                           \
+    S(R, TEXT, tag, "tag")    /* 32 digits: the job's name is fr-TAG (slurm/commands.h) */        \
     S(R, TEXT, folder, NULL)  /* WORK/alloc/TAG; "": removed */                                    \
     C(R, TEXT, path, NULL)    /* of Slurm's commands; "": PATH */                                  \
     C(R, TEXT, login, NULL)   /* the login node of these, as JSON; "": they run here */            \
     C(R, INT, rpc, NULL)      /* commands a minute */                                              \
     S(R, TEXT, program, NULL) /* WORK/bin/flownode-HASH */                                         \
     S(R, ALLOCATION_STATE, state, "state")                                                         \
-    S(R, INT, job, "job")                       /* Slurm's id; 0: not known */                     \
+    S(R, INT, job, "job")         /* Slurm's id, of the whole array; 0: not known */               \
+    S(R, INT, element, "element") /* 1 + its index in the array; 0: it is a job by itself */       \
     S(R, INT, submits, "submits")               /* how often sbatch was started */                 \
     S(R, TEXT, slurm, "slurm_state")            /* Slurm's word: PENDING, RUNNING, … */          \
     S(R, TEXT, reason, "reason")                /* Slurm's word for why it waits or has ended */   \

@@ -167,18 +167,34 @@ static void name_holders(const struct fr_why *w, const struct want *want, struct
 /* What the allocation of a place still lacks. */
 static void name_allocation(const struct fr_why *w, const struct fr_node *spec, struct fr_buf *out)
 {
+    const struct fr_slurm_spec *slurm = w->plan->spec->slurm;
+    bool copies = slurm->allocations[spec->allocation].copies > 0;
     const struct fr_allocation_row *newest = NULL;
     const char *name = spec->labels[0];
     struct fr_allocation_life life;
+    int open = 0;
 
-    for (size_t i = 0; i < w->allocations.n; i++)
-        if (strcmp(w->allocations.rows[i].name, name) == 0)
-            newest = &w->allocations.rows[i];
+    for (size_t i = 0; i < w->allocations.n; i++) {
+        const struct fr_allocation_row *row = &w->allocations.rows[i];
+
+        if (strcmp(row->name, name) == 0 && row->copy == (copies ? spec->place : 0))
+            newest = row;
+        open += row->state != FR_ALLOCATION_OVER;
+    }
+    if (copies && open >= slurm->max_jobs &&
+        (newest == NULL || newest->state == FR_ALLOCATION_OVER)) {
+        fr_buf_fmt(out, "one of the %d jobs that Slurm may have (max_jobs)", slurm->max_jobs);
+        return;
+    }
     if (newest != NULL)
-        life = (struct fr_allocation_life){
-            .state = newest->state, .job = newest->job, .estimate_wall = newest->estimate_wall};
+        life = (struct fr_allocation_life){.state = newest->state,
+                                           .job = newest->job,
+                                           .element = newest->element,
+                                           .estimate_wall = newest->estimate_wall};
     if (newest != NULL)
         snprintf(life.reason, sizeof(life.reason), "%s", newest->reason);
+    if (newest != NULL)
+        snprintf(life.note, sizeof(life.note), "%s", newest->note);
     fr_allocation_wait(newest != NULL ? &life : NULL, name, out);
 }
 

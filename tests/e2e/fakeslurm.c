@@ -6,7 +6,9 @@
  *   fakeslurm init FOLDER [NODES]   makes FOLDER, with bin/ for PATH; SLURM_CONF=FOLDER/slurm.conf
  *                                   tells the commands where it is. Its lines Nodes=4, KillWait=5
  *                                   and MinJobAge=300 (seconds) may be changed; Accounting=1: sacct
- *                                   knows jobs, also those that squeue has forgotten; Sinfo=…: a
+ *                                   knows jobs, also those that squeue has forgotten;
+ *                                   MaxArraySize=1001; MaxSubmit=9: so many jobs that have not
+ *                                   ended, elements of arrays each, and sbatch refuses; Sinfo=…: a
  *                                   line that sinfo prints; Config=…: one that scontrol prints, too
  *   fakeslurm FOLDER end JOB STATE  ends a job as TIMEOUT, PREEMPTED, NODE_FAIL, CANCELLED …
  *   fakeslurm FOLDER requeue JOB    as an administrator's; it waits 120 s
@@ -89,11 +91,25 @@ static void copy_script(const struct fake *f, const struct fake_job *job, const 
         exit(99);
 }
 
-static int64_t submit(struct fake *f, char **argv)
+/* Of "0-3,7": what stands in the list, *n of them. */
+static void read_indices(const char *list, int *indices, int *n)
 {
-    struct fake_job *job = fake_add(f);
-    const char *value, *script = "";
-    char arg[200];
+    *n = 0;
+    for (const char *at = list; at != NULL; at = strchr(at, ','), at = at != NULL ? at + 1 : NULL) {
+        int from = (int)strtol(at, NULL, 10), to = from;
+        const char *dash = strchr(at, '-'), *comma = strchr(at, ',');
+
+        if (dash != NULL && (comma == NULL || dash < comma))
+            to = (int)strtol(dash + 1, NULL, 10);
+        for (int k = from; k <= to && *n < FAKE_JOBS; k++)
+            indices[(*n)++] = k;
+    }
+}
+
+/* What all elements have in common. */
+static void read_arguments(struct fake_job *job, char **argv, const char **script)
+{
+    const char *value;
 
     job->nodes = 1;
     job->limit_ms = 60 * (int64_t)MINUTE_MS;
@@ -108,38 +124,91 @@ static int64_t submit(struct fake *f, char **argv)
         else if ((value = fake_option(*argv, "--output")) != NULL)
             fake_copy(job->output, sizeof(job->output), value);
         else if (**argv != '-')
-            script = *argv;
+            *script = *argv;
     }
+}
+
+/* Its first element has the id after the array's, and so on; the last one has that of the array. */
+static void name_element(struct fake_job *job, int64_t array, int k, int n, int index)
+{
+    job->array = array;
+    job->id = k + 1 < n ? array + k + 1 : array;
+    job->index = index;
+}
+
+static int64_t submit(struct fake *f, char **argv, const int *indices, int n)
+{
+    int64_t wait_ms = 0, hold_ms = 0, array = 0;
+    const char *script = "";
+    char arg[200];
+
     if (fake_switch(f, "delay", arg))
-        job->known_ms = job->start_ms = f->now_ms + strtol(arg, NULL, 10) * (int64_t)SECOND_MS;
+        wait_ms = strtol(arg, NULL, 10) * (int64_t)SECOND_MS;
     if (fake_switch(f, "hold", arg))
-        job->start_ms += strtol(arg, NULL, 10) * (int64_t)SECOND_MS;
-    copy_script(f, job, script);
-    return job->id;
+        hold_ms = strtol(arg, NULL, 10) * (int64_t)SECOND_MS;
+    for (int k = 0; k < (n > 0 ? n : 1); k++) {
+        struct fake_job *job = fake_add(f);
+
+        array = k == 0 ? job->id : array;
+        if (n > 0)
+            name_element(job, array, k, n, indices[k]);
+        read_arguments(job, argv, &script);
+        job->known_ms = f->now_ms + wait_ms;
+        job->start_ms = job->known_ms + hold_ms;
+        copy_script(f, job, script);
+    }
+    return array;
+}
+
+/* Whether a limit lets so many more jobs in. */
+static bool has_room(struct fake *f, int n)
+{
+    int open = 0;
+
+    for (size_t i = 0; i < f->n; i++)
+        open += !fake_ended(&f->jobs[i]);
+    return f->max_submit == 0 || open + (n > 0 ? n : 1) <= f->max_submit;
+}
+
+static int refuse_full(void)
+{
+    fprintf(stderr, "sbatch: error: QOSMaxSubmitJobPerUserLimit\n");
+    return refuse("Job violates accounting/QOS policy (job submit limit, user's size and/or "
+                  "time limits)");
 }
 
 static int sbatch(struct fake *f, char **argv)
 {
-    bool silent, hang;
+    static int indices[FAKE_JOBS];
+    bool silent, hang, full;
     char why[200];
-    int64_t job;
+    int64_t job = 0;
+    int n = 0;
+
+    for (char **arg = argv; *arg != NULL; arg++)
+        if (fake_option(*arg, "--array") != NULL)
+            read_indices(fake_option(*arg, "--array"), indices, &n);
+    for (int k = 0; k < n; k++)
+        if (indices[k] >= f->max_array)
+            return refuse("Invalid job array specification");
 
     if (fake_is_away(f, "sbatch: error: Batch job submission failed: "))
         return 1;
     if (fake_switch(f, "refuse", why))
         return refuse(why);
-    if (fake_switch(f, "full", NULL)) {
-        fprintf(stderr, "sbatch: error: QOSMaxSubmitJobPerUserLimit\n");
-        return refuse("Job violates accounting/QOS policy (job submit limit, user's size and/or "
-                      "time limits)");
-    }
+    if (fake_switch(f, "full", NULL))
+        return refuse_full();
     if (fake_switch(f, "lost", NULL))
         return refuse("Socket timed out on send/recv operation");
     silent = fake_switch(f, "silent", NULL);
     hang = !silent && fake_switch(f, "hang", NULL);
     fake_enter(f);
-    job = submit(f, argv);
+    full = !has_room(f, n);
+    if (!full)
+        job = submit(f, argv, indices, n);
     fake_leave(f);
+    if (full)
+        return refuse_full();
     if (silent)
         return refuse("Socket timed out on send/recv operation");
     if (hang) {
@@ -160,12 +229,10 @@ static int scancel(struct fake *f, char **argv)
     if (fake_switch(f, "deaf", NULL))
         return 0;
     fake_enter(f);
-    for (; *argv != NULL; argv++) {
-        struct fake_job *job = fake_find(f, strtol(*argv, NULL, 10));
-
-        if (job != NULL)
-            fake_end(f, job, "CANCELLED");
-    }
+    for (; *argv != NULL; argv++)
+        for (size_t i = 0; i < f->n; i++)
+            if (!fake_hidden(f, &f->jobs[i]) && fake_meant(&f->jobs[i], *argv))
+                fake_end(f, &f->jobs[i], "CANCELLED");
     fake_leave(f);
     return 0;
 }
@@ -379,10 +446,11 @@ static int init(struct fake *f, const char *nodes)
 
 static int manage(struct fake *f, int argc, char **argv)
 {
-    struct fake_job *job;
+    struct fake_job *job = NULL;
 
     fake_enter(f);
-    job = argc > 1 ? fake_find(f, strtol(argv[1], NULL, 10)) : NULL;
+    for (size_t i = 0; argc > 1 && i < f->n; i++)
+        job = !fake_hidden(f, &f->jobs[i]) && fake_meant(&f->jobs[i], argv[1]) ? &f->jobs[i] : job;
     if (strcmp(argv[0], "stop") == 0)
         fake_stop(f);
     else if (strcmp(argv[0], "end") == 0 && job != NULL && argc > 2)

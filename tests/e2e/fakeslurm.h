@@ -13,6 +13,8 @@ enum { FAKE_PATH = 300, FAKE_GROUPS = 64, FAKE_JOBS = 2000 };
 
 struct fake_job {
     int64_t id;
+    int64_t array; /* of an element: what squeue names it by, with its index; else id */
+    int index;     /* -1: it is no element */
     char name[80], state[20], reason[40];
     char then[20]; /* COMPLETING: its state once its processes are gone */
     char output[FAKE_PATH];
@@ -35,6 +37,7 @@ struct fake {
     int nodes;
     int64_t kill_wait_ms, min_age_ms;
     bool accounting;
+    int max_array, max_submit; /* max_submit: jobs that have not ended, at most; 0: any number */
     int lock;
     struct fake_job *jobs;
     size_t n;
@@ -53,6 +56,9 @@ bool fake_switch(const struct fake *f, const char *name, char *arg);
 bool fake_ended(const struct fake_job *job);
 struct fake_job *fake_find(struct fake *f, int64_t id); /* NULL: it is not known */
 struct fake_job *fake_add(struct fake *f);              /* a new one, which waits */
+/* Whether a command that is given that word means the job: its id, "4711_7", or its array's id. */
+bool fake_meant(const struct fake_job *job, const char *word);
+bool fake_hidden(const struct fake *f, const struct fake_job *job); /* squeue does not show it */
 void fake_add_group(struct fake_job *job, pid_t group);
 /* Its processes get TERM, and KILL after KillWait; then it is in that state. */
 void fake_end(struct fake *f, struct fake_job *job, const char *state);

@@ -63,6 +63,7 @@ static void read_conf(struct fake *f)
     f->nodes = 4;
     f->kill_wait_ms = 5 * SECOND_MS;
     f->min_age_ms = 300 * SECOND_MS;
+    f->max_array = 1001;
     while (conf != NULL && fgets(line, sizeof(line), conf) != NULL) {
         if (sscanf(line, "Nodes=%lld", &n) == 1)
             f->nodes = (int)n;
@@ -70,6 +71,10 @@ static void read_conf(struct fake *f)
             f->kill_wait_ms = n * SECOND_MS;
         if (sscanf(line, "MinJobAge=%lld", &n) == 1)
             f->min_age_ms = n * SECOND_MS;
+        if (sscanf(line, "MaxArraySize=%lld", &n) == 1)
+            f->max_array = (int)n;
+        if (sscanf(line, "MaxSubmit=%lld", &n) == 1)
+            f->max_submit = (int)n;
         if (sscanf(line, "Accounting=%lld", &n) == 1)
             f->accounting = n != 0;
     }
@@ -167,6 +172,12 @@ static void become_script(const struct fake *f, const struct fake_job *job)
     snprintf(text, sizeof(text), "%d", job->restarts);
     setenv("SLURM_RESTART_COUNT", text, 1);
     setenv("SLURM_JOB_PARTITION", "all", 1);
+    if (job->index >= 0) {
+        snprintf(text, sizeof(text), "%lld", (long long)job->array);
+        setenv("SLURM_ARRAY_JOB_ID", text, 1);
+        snprintf(text, sizeof(text), "%d", job->index);
+        setenv("SLURM_ARRAY_TASK_ID", text, 1);
+    }
     setenv("SLURM_CLUSTER_NAME", "fake", 1);
     setenv("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1", 1);
     execl("/bin/sh", "sh", fake_path(f, "scripts/%lld", (long long)job->id), (char *)NULL);
@@ -264,6 +275,20 @@ static void end_processes(struct fake *f, struct fake_job *job)
     signal_groups(job, 0, SIGKILL);
 }
 
+/* Slurm keeps no record of an element that is cancelled as it waits, but for one without an index
+ * once none waits any more. */
+static void forget_element(struct fake *f, struct fake_job *job)
+{
+    bool waits = false;
+
+    for (size_t i = 0; i < f->n; i++)
+        waits = waits || (f->jobs[i].array == job->array && is(&f->jobs[i], "PENDING"));
+    if (job->index < 0)
+        return;
+    job->forgotten = waits;
+    job->index = -1;
+}
+
 void fake_end(struct fake *f, struct fake_job *job, const char *state)
 {
     if (fake_ended(job))
@@ -271,6 +296,7 @@ void fake_end(struct fake *f, struct fake_job *job, const char *state)
     if (is(job, "PENDING")) {
         set_state(job, state, NULL);
         job->start_ms = job->end_ms = f->now_ms;
+        forget_element(f, job);
         return;
     }
     snprintf(job->then, sizeof(job->then), "%s", state);
@@ -404,26 +430,46 @@ void fake_leave(struct fake *f)
     close(f->lock);
 }
 
+bool fake_hidden(const struct fake *f, const struct fake_job *job)
+{
+    return job->forgotten || job->known_ms > f->now_ms;
+}
+
 struct fake_job *fake_find(struct fake *f, int64_t id)
 {
     for (size_t i = 0; i < f->n; i++)
-        if (f->jobs[i].id == id && !f->jobs[i].forgotten && f->jobs[i].known_ms <= f->now_ms)
+        if (f->jobs[i].id == id && !fake_hidden(f, &f->jobs[i]))
             return &f->jobs[i];
     return NULL;
+}
+
+bool fake_meant(const struct fake_job *job, const char *word)
+{
+    const char *bar = strchr(word, '_');
+    int64_t id = strtol(word, NULL, 10);
+
+    if (bar != NULL)
+        return job->array == id && job->index == (int)strtol(bar + 1, NULL, 10);
+    return job->array == id || (job->id == id && !is(job, "PENDING"));
 }
 
 struct fake_job *fake_add(struct fake *f)
 {
     struct fake_job *job = &f->jobs[f->n];
+    int64_t id = 1;
 
     if (f->n == FAKE_JOBS) {
         fprintf(stderr, "fakeslurm: too many jobs\n");
         exit(99);
     }
-    *job = (struct fake_job){.id = f->n > 0 ? f->jobs[f->n - 1].id + 1 : 1,
+    for (size_t i = 0; i < f->n; i++)
+        id = f->jobs[i].id >= id ? f->jobs[i].id + 1 : id;
+    *job = (struct fake_job){.id = id,
                              .submit_ms = f->now_ms,
                              .known_ms = f->now_ms,
-                             .start_ms = f->now_ms};
+                             .start_ms = f->now_ms,
+                             .index = -1};
+    job->array = job->id;
     set_state(job, "PENDING", "None");
     f->n++;
     return job;

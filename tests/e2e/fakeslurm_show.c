@@ -41,6 +41,13 @@ static void print_time(int64_t ms)
     fputs(text, stdout);
 }
 
+static void print_name(const struct fake_job *job)
+{
+    printf("%lld", (long long)job->array);
+    if (job->index >= 0)
+        printf("_%d", job->index);
+}
+
 static void print_field(const struct fake *f, const struct fake_job *job, char field)
 {
     bool waits = strcmp(job->state, "PENDING") == 0;
@@ -50,8 +57,10 @@ static void print_field(const struct fake *f, const struct fake_job *job, char f
     fake_hosts(waits ? 0 : job->hosts, hosts, sizeof(hosts));
     switch (field) {
     case 'i':
+        print_name(job);
+        break;
     case 'A':
-        printf("%lld", (long long)job->id);
+        printf("%lld", (long long)(waits ? job->array : job->id));
         break;
     case 'T':
         fputs(job->state, stdout);
@@ -110,9 +119,10 @@ int fake_squeue(struct fake *f, char **argv)
     }
     fake_enter(f);
     for (size_t i = 0; i < f->n; i++) {
-        const struct fake_job *job = fake_find(f, f->jobs[i].id);
+        const struct fake_job *job = &f->jobs[i];
 
-        if (job == NULL || (fake_ended(job) && !all) || (names && !fake_listed(names, job->name)))
+        if (fake_hidden(f, job) || (fake_ended(job) && !all) ||
+            (names && !fake_listed(names, job->name)))
             continue;
         for (const char *c = format; *c != '\0'; c++)
             if (*c == '%' && c[1] != '\0')
@@ -136,9 +146,10 @@ static void print_account(const struct fake_job *job, const char *format, const 
 
     fake_copy(fields, sizeof(fields), format);
     for (const char *field; (field = strsep(&at, ",")) != NULL;) {
-        if (strcmp(field, "JobIDRaw") == 0)
-            printf("%lld%s", (long long)job->id, step);
-        else if (strcmp(field, "State") == 0)
+        if (strcmp(field, "JobID") == 0) {
+            print_name(job);
+            fputs(step, stdout);
+        } else if (strcmp(field, "State") == 0)
             printf("%s%s", ended ? job->state : "RUNNING",
                    own && ended && strcmp(job->state, "CANCELLED") == 0 ? " by 1000" : "");
         else if (strcmp(field, "ElapsedRaw") == 0)
@@ -191,9 +202,12 @@ int fake_sacct(struct fake *f, char **argv)
     for (size_t i = 0; i < f->n; i++) {
         const struct fake_job *job = &f->jobs[i];
         bool ended = fake_ended(job) && !late;
-        char id[24];
+        char id[40];
 
-        snprintf(id, sizeof(id), "%lld", (long long)job->id);
+        if (job->index >= 0)
+            snprintf(id, sizeof(id), "%lld_%d", (long long)job->array, job->index);
+        else
+            snprintf(id, sizeof(id), "%lld", (long long)job->id);
         if (!fake_listed(jobs, id) || !fake_listed(names, job->name))
             continue;
         print_account(job, format, "", ended);
@@ -229,11 +243,11 @@ void fake_print_config(const struct fake *f)
 {
     printf("Configuration data\nAccountingStorageType   = accounting_storage/%s\n"
            "ClusterName             = fake\nKillWait                = %lld sec\n"
-           "MaxArraySize            = 1001\nMinJobAge               = %lld sec\n"
+           "MaxArraySize            = %d\nMinJobAge               = %lld sec\n"
            "ProctrackType           = proctrack/linuxproc\nSlurmctldParameters     = (null)\n"
            "SLURM_VERSION           = 22.05.8\n",
            f->accounting ? "slurmdbd" : "none", (long long)f->kill_wait_ms / SECOND_MS,
-           (long long)f->min_age_ms / SECOND_MS);
+           f->max_array, (long long)f->min_age_ms / SECOND_MS);
     print_conf(f, "Config");
 }
 

@@ -24,8 +24,8 @@ def test_up():
     for keeper in (first, second):
         n, said = keeper.place, keeper.up()
         home = "%s/flowrun-%d/up-%d" % (k.tmp, os.getuid(), n)
-        t.same("place %d" % n, said, {"job": "4711", "restarts": "0", "host": "nid%03d" % n, "address": "127.0.0.1",
-                                      "home": home, "pid": str(keeper.process.pid)})
+        t.same("place %d" % n, said, {"job": "4711", "restarts": "0", "own": "4711", "host": "nid%03d" % n,
+                                      "address": "127.0.0.1", "home": home, "pid": str(keeper.process.pid)})
         for path, mode in ((home, 0o40700), (os.path.dirname(home), 0o40700), (home + "/s/keep", 0o140600),
                            (keeper.file, 0o100600)):
             t.same("mode of " + path, oct(os.stat(path).st_mode), oct(mode))
@@ -61,6 +61,12 @@ def test_twin():
     folder = k.allocation("twin")
     first = k.Keeper(folder, 1)
     before = first.up()
+    element = k.Keeper(k.allocation("element"), 1, job=4715, SLURM_ARRAY_JOB_ID="4711")
+    said = element.up()
+    t.same("an element of an array", (said["job"], said["own"], k.read(os.path.dirname(element.file) + "/claim")),
+           ("4711", "4715", "4711 0\n"))
+    element.term()
+    t.same("it closes", (element.ended(), k.read(element.file + ".closed")), (0, "job 4711\nrestarts 0\n"))
     os.mkdir("other")
     for what, place, job, more in (("another job", 1, 4712, {}), ("another job", 2, 4712, {}),
                                    ("a requeued job", 1, k.JOB, {"SLURM_RESTART_COUNT": "1"})):

@@ -4,10 +4,11 @@
  *   slurm_scenarios FAKESLURM COUNT [FIRST]
  *   slurm_scenarios keep --alloc FOLDER      the keeper of a place, as a job's script starts it
  *
- * A scenario has up to five allocations at a time and half an hour of what may happen to them, by a
- * clock of its own; then they are given back. No two jobs of one allocation ever work at once;
- * there are two only where one appears minutes after its sbatch; Slurm is not asked more than the
- * budget allows; each allocation is over in the end, and no job is left.
+ * A scenario has up to five allocations at a time, some of them elements of arrays, and half an
+ * hour of what may happen to them, by a clock of its own; then they are given back. No two jobs of
+ * one allocation ever work at once; there are two only where one appears minutes after its sbatch;
+ * Slurm is not asked more than the budget allows; each allocation is over in the end, and no job is
+ * left.
  */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
@@ -105,13 +106,16 @@ static int keep(const char *folder)
 {
     int place = (int)strtol(getenv("SLURM_NODEID"), NULL, 10) + 1, lock, sig;
     char mine[60], own[300], claim[300], job[40];
+    const char *id = getenv("SLURM_ARRAY_JOB_ID");
     sigset_t term;
 
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     sigprocmask(SIG_BLOCK, &term, NULL);
-    snprintf(job, sizeof(job), "job %s\n", getenv("SLURM_JOB_ID"));
-    snprintf(mine, sizeof(mine), "%s %s\n", getenv("SLURM_JOB_ID"), getenv("SLURM_RESTART_COUNT"));
+    if (id == NULL)
+        id = getenv("SLURM_JOB_ID");
+    snprintf(job, sizeof(job), "job %s\n", id);
+    snprintf(mine, sizeof(mine), "%s %s\n", id, getenv("SLURM_RESTART_COUNT"));
     if (place == 1) {
         write_file(mine, "%s/claim.%d", folder, (int)getpid());
         snprintf(own, sizeof(own), "%s/claim.%d", folder, (int)getpid());
@@ -215,7 +219,7 @@ static void on_answer(void *arg, const struct fr_command_end *end);
 static void ask(struct world *w)
 {
     struct fr_command command = {.asks = true, .repeat = true, .ended = on_answer, .arg = w};
-    const char *tags[ALLOCATIONS];
+    struct fr_slurm_named tags[ALLOCATIONS];
     struct fr_arena arena = {0};
     struct fr_err err = {0};
     size_t n = 0;
@@ -226,7 +230,7 @@ static void ask(struct world *w)
     }
     for (int i = 0; i < w->n; i++)
         if (w->all[i].a.life.submits > 0 && w->all[i].a.life.state != FR_ALLOCATION_OVER)
-            tags[n++] = w->all[i].tag;
+            tags[n++] = (struct fr_slurm_named){w->all[i].tag, w->all[i].a.life.element};
     if (n > 0) {
         command.argv = fr_squeue_args(tags, n, &arena);
         CHECK(fr_cluster_run(w->cluster, &command, &err) == FR_OK);
@@ -309,7 +313,9 @@ static void submit(struct one *o, struct fr_arena *arena)
                                 .tag = o->tag,
                                 .folder = o->folder,
                                 .comment = "flowrun:1:x",
-                                .flownode = o->w->self};
+                                .flownode = o->w->self,
+                                .elements = &o->a.life.element,
+                                .n_elements = o->a.life.element > 0};
 
     write_file(fr_slurm_script(&s, arena), "%s/job.sh", o->folder);
     run(o, fr_sbatch_args(&s, arena), on_submitted, MINUTE);
@@ -319,14 +325,16 @@ static void submit(struct one *o, struct fr_arena *arena)
 
 static void act(struct one *o, const struct fr_allocation_now *now)
 {
+    const struct fr_slurm_id own = {o->a.life.job, o->a.life.element},
+                             twin = {now->twin, o->a.life.element};
     struct fr_arena arena = {0};
 
     if (now->actions & FR_ALLOCATION_DO_SUBMIT)
         submit(o, &arena);
     if (now->actions & FR_ALLOCATION_DO_CANCEL)
-        run(o, fr_scancel_args(o->a.life.job, &arena), on_cancelled, 0);
+        run(o, fr_scancel_args(&own, 1, &arena), on_cancelled, 0);
     if (now->actions & FR_ALLOCATION_DO_CANCEL_TWIN)
-        run(o, fr_scancel_args(now->twin, &arena), on_twin_cancelled, 0);
+        run(o, fr_scancel_args(&twin, 1, &arena), on_twin_cancelled, 0);
     if (now->actions & FR_ALLOCATION_DO_ASK)
         ask(o->w);
     if (now->actions & FR_ALLOCATION_DO_CONNECT)
@@ -424,36 +432,26 @@ static void trouble(struct world *w)
     static const char *const states[] = {"TIMEOUT", "PREEMPTED", "NODE_FAIL", "CANCELLED",
                                          "COMPLETED"};
     struct one *o = &w->all[draw(w, (uint64_t)w->n)];
-    char id[30], text[30];
+    static const char *const switches[][2] = {{"away", ""},  {"silent", "1"}, {"hang", "1"},
+                                              {"lost", "1"}, {NULL, NULL},    {"full", "2"},
+                                              {NULL, NULL},  {"deaf", "3"}};
+    char id[FR_SLURM_JOB_TEXT], text[30];
+    uint64_t what = draw(w, 14);
 
-    snprintf(id, sizeof(id), "%lld", (long long)o->a.life.job);
-    switch (draw(w, 14)) {
-    case 0:
-        set_switch(w, "away", "");
-        break;
-    case 1:
-        set_switch(w, "silent", "1");
-        break;
-    case 2:
-        set_switch(w, "hang", "1");
-        break;
-    case 3:
-        set_switch(w, "lost", "1");
-        break;
+    if (what < 8 && switches[what][0] != NULL) {
+        set_switch(w, switches[what][0], switches[what][1]);
+        return;
+    }
+    fr_slurm_job_text(o->a.life.job, o->a.life.element, id);
+    switch (what) {
     case 4: /* with an answer that is lost; later than this, a job may be submitted twice */
         snprintf(text, sizeof(text), "1 %d", (int)draw(w, w->late_jobs ? 400 : SHORT_S));
         set_switch(w, "silent", "1");
         set_switch(w, "delay", text);
         break;
-    case 5:
-        set_switch(w, "full", "2");
-        break;
     case 6:
         snprintf(text, sizeof(text), "%d", (int)draw(w, 200));
         set_switch(w, "hold", text);
-        break;
-    case 7:
-        set_switch(w, "deaf", "3");
         break;
     case 8:
         fake(w, "requeue", id, NULL);
@@ -529,8 +527,14 @@ static void begin_one(struct world *w, struct one *o, uint64_t number)
     o->begin_ms = w->loop.now_ms + (int64_t)draw(w, 4 * MINUTE);
     o->spec =
         (struct fr_allocation_spec){.nodes = 1 + (int)draw(w, 2), .time_ms = minutes * MINUTE};
-    snprintf(o->tag, sizeof(o->tag), "%016llx%08x%08x", (unsigned long long)number,
+    snprintf(o->tag, sizeof(o->tag), "%016llx%04x%07x00000", (unsigned long long)number,
              (unsigned)(o - w->all), (unsigned)generation);
+    if (draw(w, 3) == 0) {
+        o->spec.nodes = 1;
+        o->a.life.element = 1 + (int64_t)draw(w, 9);
+        o->stored = o->a.life;
+        fr_slurm_tag(o->tag, o->a.life.element, o->tag);
+    }
     snprintf(o->folder, sizeof(o->folder), "%s/%s", folder, o->tag);
     CHECK(mkdir(o->folder, 0700) == 0);
 }

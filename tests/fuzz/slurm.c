@@ -56,7 +56,7 @@ static void squeue(struct fr_str in)
 static void on_record(void *arg, const struct fr_account *record)
 {
     struct fr_account *sum = arg;
-    const struct fr_accounted of = {record->job, record->tag, 0};
+    const struct fr_accounted of = {record->job, record->element, record->tag, 0};
 
     fuzz_want(record->job > 0, "a record has a job");
     fuzz_want(strlen(record->tag) == 32, "a tag is whole");

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define TAG "00112233445566778899aabbccddeef"
+#define ARRAY "00112233445566778899aabbccd"
 
 static void test_args(void)
 {
@@ -16,17 +17,21 @@ static void test_args(void)
         const char *want;
     } rows[] = {
         {"one",
-         {{4711, "A", 1796009403000}},
+         {{4711, 0, "A", 1796009403000}},
          1,
          "--jobs=4711 --name=fr-A --starttime=2026-11-30T03:20:03"},
         {"the earliest counts",
-         {{2, "A", 1796009463000}, {9, "B", 1796009403000}},
+         {{2, 0, "A", 1796009463000}, {9, 0, "B", 1796009403000}},
          2,
          "--jobs=2,9 --name=fr-A,fr-B --starttime=2026-11-30T03:20:03"},
         {"one whose submit nobody saw",
-         {{2, "A", 1796009463000}, {9, "B", 0}},
+         {{2, 0, "A", 1796009463000}, {9, 0, "B", 0}},
          2,
          "--jobs=2,9 --name=fr-A,fr-B --starttime=1970-01-01T00:00:00"},
+        {"two of an array, which have one name",
+         {{7, 1, ARRAY "00000", 1796009403000}, {7, 3, ARRAY "00002", 1796009403000}},
+         2,
+         "--jobs=7_0,7_2 --name=fr-" ARRAY "00000 --starttime=2026-11-30T03:20:03"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -40,7 +45,7 @@ static void test_args(void)
         CHECK_TEXT(text.p, rows[i].want);
         CHECK(argv != NULL && argv[9] == NULL && strcmp(argv[0], "sacct") == 0);
         CHECK_TEXT(argv != NULL ? argv[8] : "",
-                   "--format=JobIDRaw,State,ElapsedRaw,Submit,End,MaxRSS,ConsumedEnergyRaw,"
+                   "--format=JobID,State,ElapsedRaw,Submit,End,MaxRSS,ConsumedEnergyRaw,"
                    "AllocTRES,JobName");
         fr_buf_finish(&text);
         fr_arena_finish(&arena);
@@ -49,10 +54,12 @@ static void test_args(void)
 
 static void on_record(void *arg, const struct fr_account *a)
 {
-    fr_buf_fmt(arg, "%lld %s '%s' %lld+%lld %lld %lld %s%s%s\n", (long long)a->job, a->tag + 30,
-               a->state, (long long)a->submit_wall / 1000, (long long)a->elapsed_ms,
-               (long long)a->max_rss, (long long)a->energy_j, a->tres, a->ended ? " ended" : "",
-               a->whole ? " whole" : "");
+    char job[FR_SLURM_JOB_TEXT];
+
+    fr_buf_fmt(arg, "%s %s '%s' %lld+%lld %lld %lld %s%s%s\n",
+               fr_slurm_job_text(a->job, a->element, job), a->tag + 30, a->state,
+               (long long)a->submit_wall / 1000, (long long)a->elapsed_ms, (long long)a->max_rss,
+               (long long)a->energy_j, a->tres, a->ended ? " ended" : "", a->whole ? " whole" : "");
 }
 
 static const struct {
@@ -85,6 +92,15 @@ static const struct {
      "5|CANCELLED by 0|0|2026-11-30T11:17:44|2026-11-30T11:17:46||0||fr-" TAG "5\n",
      "5 f5 'REQUEUED' 1796037459+5000 33042432 0 billing=1,cpu=1,node=1 ended whole\n"
      "5 f5 'CANCELLED by 0' 1796037464+0 0 0  ended whole\n"},
+    {"elements of an array, and those that never began",
+     "9_0|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41||0|cpu=1|fr-" ARRAY "00000\n"
+     "9_0.0|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41|3||cpu=1|sh\n"
+     "9_12|COMPLETED|3|2026-11-30T11:17:39|2026-11-30T11:17:42||0|cpu=1|fr-" ARRAY "00000\n"
+     "9_0.1|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41|5||cpu=1|sh\n"
+     "9_12.0|COMPLETED|3|2026-11-30T11:17:39|2026-11-30T11:17:42|4||cpu=1|sh\n"
+     "9_[13-15]|CANCELLED by 0|0|2026-11-30T11:17:39|2026-11-30T11:17:42||0||fr-" ARRAY "00000\n",
+     "9_0 00 'COMPLETED' 1796037459+2000 3 0 cpu=1 ended whole\n"
+     "9_12 12 'COMPLETED' 1796037459+3000 4 0 cpu=1 ended whole\n"},
     {"of others",
      "6|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41||0|billing=1,cpu=1,node=1|fr-a|b\n"
      "6.0|COMPLETED|2|2026-11-30T11:17:39|2026-11-30T11:17:41|33292288|0|cpu=1,mem=0,node=1|"
@@ -145,7 +161,7 @@ static void test_table(void)
 
 static void test_add(void)
 {
-    static const struct fr_accounted of = {5, TAG "5", 1796037460000};
+    static const struct fr_accounted of = {5, 0, TAG "5", 1796037460000};
     static const struct fr_account first = {.job = 5,
                                             .tag = TAG "5",
                                             .state = "REQUEUED",
@@ -165,6 +181,9 @@ static void test_add(void)
     one.tag[0] = 'f';
     fr_account_add(&sum, &one, &of);
     one = first;
+    one.element = 2;
+    fr_account_add(&sum, &one, &of);
+    one = first;
     one.submit_wall += 601001;
     fr_account_add(&sum, &one, &of);
     one.submit_wall = first.submit_wall - 599001;
@@ -176,7 +195,7 @@ static void test_add(void)
     CHECK_INT(sum.job, 5);
     sum = (struct fr_account){0};
     one.submit_wall = 7;
-    fr_account_add(&sum, &one, &(struct fr_accounted){5, TAG "5", 0});
+    fr_account_add(&sum, &one, &(struct fr_accounted){5, 0, TAG "5", 0});
     CHECK_INT(sum.job, 5);
     check_row("two records");
     sum = (struct fr_account){0};

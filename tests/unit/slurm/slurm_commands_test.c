@@ -7,6 +7,8 @@
 #include <stdio.h>
 
 #define TAG "00112233445566778899aabbccddeeff"
+#define ARRAY "00112233445566778899aabbccd" /* and an index */
+#define OTHERS "f0112233445566778899aabbccd"
 
 static const char *joined(const char *const *args)
 {
@@ -80,9 +82,53 @@ static void test_sbatch(void)
     }
 }
 
+static void test_array(void)
+{
+    static const int64_t elements[] = {1, 2, 3, 8, 100000};
+    struct fr_allocation_spec spec = {.nodes = 1, .copies = 9, .time_ms = 60000};
+    struct fr_slurm_submit s = {.spec = &spec,
+                                .tag = ARRAY "00007",
+                                .folder = "/w'/alloc/" ARRAY "00007",
+                                .comment = "flowrun:1:x",
+                                .flownode = "/w/bin/flownode",
+                                .elements = elements,
+                                .n_elements = 5};
+    struct fr_arena arena = {0};
+    char tag[33];
+
+    check_row("an array");
+    CHECK_TEXT(joined(fr_sbatch_args(&s, &arena)),
+               "sbatch --parsable --export=NONE --chdir=/ --output=/dev/null --open-mode=append "
+               "--no-requeue --no-kill --job-name=fr-" ARRAY "00000 --array=0-2,7,99999 "
+               "--comment=flowrun:1:x --nodes=1 --ntasks-per-node=1 --time=1 /w'/alloc/" ARRAY
+               "00007/job.sh");
+    check_row("its script");
+    CHECK_TEXT(fr_slurm_script(&s, &arena),
+               "#!/bin/sh\nunset SLURM_EXPORT_ENV\n"
+               "FOLDER='/w'\\''/alloc/" ARRAY "'$(printf %05d \"$SLURM_ARRAY_TASK_ID\")\n"
+               "[ -d \"$FOLDER\" ] || mkdir -m 700 \"$FOLDER\" || exit 1\n"
+               "exec >>\"$FOLDER/job.log\" 2>&1\n"
+               "exec srun -Q -N1 -n1 --ntasks-per-node=1 --overlap --mem=0 --kill-on-bad-exit=0 "
+               "--wait=0 --cpu-bind=none --input=none -o none '/w/bin/flownode' keep --alloc "
+               "\"$FOLDER\"\n");
+    check_row("its script with a container");
+    spec.container.pyxis = "image";
+    CHECK(strstr(fr_slurm_script(&s, &arena), " -o none -e \"$FOLDER/job.log\" ") != NULL);
+    check_row("tags");
+    fr_slurm_tag(TAG, 0, tag);
+    CHECK_TEXT(tag, TAG);
+    fr_slurm_tag(ARRAY "deeff", 43, tag);
+    CHECK_TEXT(tag, ARRAY "00042");
+    CHECK(fr_slurm_same_array(tag, ARRAY "00000") && !fr_slurm_same_array(tag, OTHERS "00042"));
+    fr_arena_finish(&arena);
+}
+
 static void test_others(void)
 {
-    static const char *const tags[] = {"A", "B"};
+    static const struct fr_slurm_named names[] = {{"A", 0},           {ARRAY "00000", 1},
+                                                  {ARRAY "00007", 8}, {ARRAY "00107", 108},
+                                                  {"B", 0},           {OTHERS "00003", 4}};
+    static const struct fr_slurm_id ids[] = {{4711, 0}, {9, 1}, {9, 108}};
     struct fr_allocation_spec spec = {.nodes = 2};
     struct fr_slurm_submit s = {.spec = &spec, .folder = "/w x/it's", .flownode = "/w/$b/flownode"};
     struct fr_slurm_step step = {4711, "nid001", "/w/alloc/T", "/w/bin/flownode", 2};
@@ -103,10 +149,11 @@ static void test_others(void)
                "--chdir=/ --jobid=4711 --nodelist=nid001 /w/bin/flownode relay --alloc "
                "/w/alloc/T --place 2");
     check_row("questions");
-    CHECK_TEXT(joined(fr_squeue_args(tags, 2, &arena)),
-               "squeue --noheader --me --states=all -o %i|%A|%T|%r|%M|%L|%S|%e|%N|%B|%j "
-               "--name=fr-A,fr-B");
-    CHECK_TEXT(joined(fr_scancel_args(4711, &arena)), "scancel 4711");
+    CHECK_TEXT(joined(fr_squeue_args(names, 6, &arena)),
+               "squeue --noheader --me --array --states=all -o %i|%A|%T|%r|%M|%L|%S|%e|%N|%B|%j "
+               "--name=fr-A,fr-" ARRAY "00000,fr-B,fr-" OTHERS "00000");
+    CHECK_TEXT(joined(fr_scancel_args(ids, 1, &arena)), "scancel 4711");
+    CHECK_TEXT(joined(fr_scancel_args(ids, 3, &arena)), "scancel 4711 9_0 9_107");
     CHECK_TEXT(joined(fr_slurm_config_args(&arena)), "scontrol show config");
     fr_arena_finish(&arena);
 }
@@ -228,6 +275,16 @@ static void test_squeue_table(void)
          "5|5|PENDING|Priority|0:00|1:00|N/A|N/A||n/a|fr-" TAG "0\n"
          "16_[0-1]|16|PENDING|Priority|0:00|5:00|N/A|N/A||n/a|arr\n",
          ""},
+        {"elements of an array, and what is none",
+         "9_3|9|PENDING|Resources|0:00|5:00|N/A|N/A||n/a|fr-" ARRAY "00000\n"
+         "9_0|12|RUNNING|None|0:07|4:53|2026-11-30T03:30:03|2026-11-30T03:35:03|node1|node1|"
+         "fr-" ARRAY "00000\n",
+         "d00003 9 PENDING Resources  0 0\n"
+         "d00000 9 RUNNING None node1 1796009403000 1796009703000\n"},
+        {"several elements in a line",
+         "9_[3-5]|9|PENDING|Resources|0:00|5:00|N/A|N/A||n/a|fr-" ARRAY "00000\n", "!9_[3-5]"},
+        {"an index of too many digits",
+         "9_100000|9|PENDING|Resources|0:00|5:00|N/A|N/A||n/a|fr-" ARRAY "00000\n", "!9_100000"},
         {"a reason with more in it",
          "9|9|PENDING|ReqNodeNotAvail, UnavailableNodes:node[1-2]|0:00|1:00|N/A|N/A||n/a|fr-" TAG
          "\n",
@@ -334,6 +391,7 @@ static void test_reasons(void)
 int main(void)
 {
     test_sbatch();
+    test_array();
     test_others();
     test_sbatch_end_table();
     test_squeue_table();

@@ -537,6 +537,64 @@ static void test_waiting(void)
     CHECK_INT(b.a.life.start_wall, W0);
 }
 
+/* Slurm keeps no record of an element that is cancelled while it waits. */
+static void test_element(void)
+{
+    struct bed b = bed_in(FR_ALLOCATION_QUEUED), c;
+
+    b.a.life.element = 8;
+    tell(&b, FR_ALLOCATION_UNNEEDED);
+    CHECK_TEXT(seen(&b), "releasing cancel, stopped");
+    c = b;
+    check_row("before the scancel has ended, that it is not seen says nothing");
+    answer(&c, NULL, NULL);
+    CHECK_TEXT(seen(&c), "releasing");
+    check_row("afterwards it never began");
+    tell(&b, FR_ALLOCATION_CANCELLED);
+    c = b;
+    answer(&c, NULL, NULL);
+    CHECK_TEXT(seen(&c), "over end, stopped, proven");
+    check_row("unless a keeper has claimed it");
+    c = b;
+    tell_job(&c, FR_ALLOCATION_CLAIMED, 7);
+    answer(&c, NULL, NULL);
+    CHECK_TEXT(seen(&c), "releasing");
+    check_row("nor where it ran");
+    b = bed_in(FR_ALLOCATION_RELEASING);
+    b.a.life.element = 8;
+    answer(&b, NULL, NULL);
+    CHECK_TEXT(seen(&b), "releasing");
+    check_row("a job by itself is asked for once more");
+    b = bed_in(FR_ALLOCATION_QUEUED);
+    tell(&b, FR_ALLOCATION_UNNEEDED);
+    tell(&b, FR_ALLOCATION_CANCELLED);
+    answer(&b, NULL, NULL);
+    CHECK_TEXT(seen(&b), "releasing");
+    check_row("its name");
+    b = bed_in(FR_ALLOCATION_UP);
+    b.a.life.element = 8;
+    answer(&b, "7 TIMEOUT TimeLimit", NULL);
+    CHECK_TEXT(b.a.life.note, "job 7_7 reached its time limit");
+}
+
+/* A limit that fewer elements may fit into is tried again at once. */
+static void test_soon(void)
+{
+    struct bed b = bed_in(FR_ALLOCATION_SUBMITTING);
+
+    apply(&b, &(struct fr_allocation_event){.kind = FR_ALLOCATION_REFUSED,
+                                            .transient = true,
+                                            .soon = true,
+                                            .text = FR_STR("QOSMaxSubmitJobPerUserLimit\n")});
+    CHECK_TEXT(seen(&b), "wanted");
+    tell(&b, FR_ALLOCATION_MAY_ASK);
+    CHECK_TEXT(seen(&b), "submitting submit");
+    refuse(&b, true);
+    pass(&b, 59 * SECOND);
+    tell(&b, FR_ALLOCATION_MAY_ASK);
+    CHECK_TEXT(seen(&b), "wanted");
+}
+
 int main(void)
 {
     test_lost_answer();
@@ -554,5 +612,7 @@ int main(void)
     test_notes();
     test_queue_for();
     test_waiting();
+    test_element();
+    test_soon();
     return check_done();
 }

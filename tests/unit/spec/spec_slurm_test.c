@@ -8,9 +8,9 @@
 #define X250 X60 X60 X60 X60 "xxxxxxxxxx"
 #define X1000 X250 X250 X250 X250
 #define KEYS                                                                                       \
-    "expected nodes, time, partition, account, qos, reservation, constraint, gpus, cpus, memory, " \
-    "exclusive, idle, lease, queue_for, chain, container, options, slots, labels, become, keep "   \
-    "or "                                                                                          \
+    "expected nodes, copies, time, partition, account, qos, reservation, constraint, gpus, cpus, " \
+    "memory, exclusive, idle, lease, queue_for, chain, container, options, slots, labels, "        \
+    "become, keep or "                                                                             \
     "env"
 #define OPTIONS                                                                                    \
     "expected --licenses, --switches, --gpu-bind, --gpu-freq, --mem-bind, --tmp, --nice, "         \
@@ -122,9 +122,8 @@ static const struct row {
      "p.yaml:1:67: an allocation has no key 'user'; " KEYS "\n"
      "p.yaml:1:76: an allocation has no key 'work'; " KEYS "\n"
      "p.yaml:1:86: an allocation has no key 'connect'; " KEYS},
-    {"keys that are not there yet", "time: 1h, copies: 3, warn: 3m",
-     "p.yaml:1:55: an allocation has no key 'copies'; " KEYS "\n"
-     "p.yaml:1:66: an allocation has no key 'warn'; " KEYS},
+    {"keys that are not there yet", "time: 1h, warn: 3m",
+     "p.yaml:1:55: an allocation has no key 'warn'; " KEYS},
     {"keys of others", "time: 1h, walltime: 2h, mem: 1G, gres: 'gpu:1', queue: q, exclude: n1",
      "p.yaml:1:55: an allocation has no key 'walltime'; expected time: 12h\n"
      "p.yaml:1:69: an allocation has no key 'mem'; expected memory: 64GiB\n"
@@ -138,8 +137,8 @@ static const struct row {
      "time: 1h, options: [--requeue, --array=1-3, --export=ALL, --signal=USR1]",
      "p.yaml:1:65: option '--requeue' is flowrun's own to set; expected chain: N, how often "
      "it is followed by another\n"
-     "p.yaml:1:76: option '--array' is flowrun's own to set; expected an allocation of its own for "
-     "each\n"
+     "p.yaml:1:76: option '--array' is flowrun's own to set; expected copies: N, allocations of "
+     "one node each\n"
      "p.yaml:1:89: option '--export' is flowrun's own to set; expected env:\n"
      "p.yaml:1:103: option '--signal' is flowrun's own to set; expected grace: of a task"},
     {"option with a key",
@@ -258,8 +257,8 @@ static const struct row wrong[] = {
     {"keys in the wrong map",
      "nodes: {slurm: {work: /w, shared: false, partition: p, allocations: {t: {time: 1h}}}}\n"
      "tasks: {a: {run: x}}",
-     "p.yaml:1:27: slurm has no key 'shared'; expected login, work, account, path, rpc or "
-     "allocations\n"
+     "p.yaml:1:27: slurm has no key 'shared'; expected login, work, account, path, rpc, "
+     "max_jobs or allocations\n"
      "p.yaml:1:42: slurm has no key 'partition'; expected it in each of allocations:"},
     {"a login node that is a word", LOGIN("hpc"),
      "p.yaml:1:24: login is 'hpc'; expected a map of its keys, like {address: hpc}"},
@@ -322,10 +321,6 @@ static const struct row wrong[] = {
      "tasks: {a: {run: x}}",
      "p.yaml:1:69: allocation 'b' has the name of a label of allocation 'a'; expected another "
      "name"},
-    {"more places than there may be",
-     "nodes: {slurm: {work: /w, allocations: {a: {time: 1h, nodes: 4096}, b: {time: 1h}}}}\n"
-     "tasks: {a: {run: x}}",
-     "p.yaml:1:40: all allocations have 4097 nodes together; expected at most 4096"},
     {"a gang of two allocations",
      "nodes: {slurm: {work: /w, allocations: {a: {time: 1h, nodes: 2}, b: {time: 1h}}}}\n"
      "tasks: {t: {run: x, gang: true, on: all}}",
