@@ -23,6 +23,7 @@ struct box {
     const char **mounts, **options, **setup, **checks;
     size_t n_mounts, n_options, n_setup, n_checks;
     bool recreate, write_test, same_image;
+    bool of_job; /* of Slurm: it ends with the keeper of its node, and is removed then */
     int64_t shm_size;
     char self[PATH_MAX]; /* flownode */
     const char *home, *work;
@@ -71,6 +72,7 @@ static enum fr_rc read_inputs(struct box *b, struct fr_err *err)
     b->same_image = fr_input_bool(job, "same_image", true);
     b->shm_size = fr_input_int(job, "shm_size", 0);
     b->home = fr_env("FLOWRUN_NODE_HOME", NULL);
+    b->of_job = strcmp(fr_env("FLOWRUN_EXECUTOR", ""), "slurm") == 0;
     b->work = fr_work_folder(job);
     if ((rc = fr_inputs_ok(job, err)) != FR_OK)
         return rc;
@@ -230,6 +232,8 @@ static enum fr_rc make_words(struct box *b, struct fr_err *err)
 
     word(b, "run");
     word(b, "--detach");
+    if (b->of_job)
+        word(b, "--rm");
     pair(b, "--name", b->name);
     pair(b, "--label", fr_arena_fmt(a, FR_CONTAINER_LABEL "=%s", b->home));
     pair(b, "--label", fr_arena_fmt(a, FR_RUN_LABEL "=%s", fr_env("FLOWRUN_RUN", "")));
@@ -254,6 +258,8 @@ static enum fr_rc make_words(struct box *b, struct fr_err *err)
     pair(b, "--entrypoint", b->self);
     word(b, b->image);
     word(b, "hold");
+    if (b->of_job)
+        pair(b, "--home", b->home);
     return b->full ? fr_fail(err, FR_USAGE, "more than %d arguments for %s run", WORDS, b->runtime)
                    : FR_OK;
 }

@@ -37,7 +37,7 @@ static const char usage[] =
     "                                                  keep a node of a job of Slurm\n"
     "       flownode relay --alloc FOLDER --place K    join stdin and stdout with that keeper\n"
     "       flownode folder make|script|read|remove FOLDER  the folder of a job of Slurm\n"
-    "       flownode hold                              be a container's first process\n"
+    "       flownode hold [--home DIR]                 be a container's first process\n"
     "       flownode version\n";
 
 /* The value of option in argv, NULL when it is not there. */
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     if (strcmp(command, "login") == 0)
         return fr_login(argc - 1, argv + 1);
     if (strcmp(command, "hold") == 0)
-        return fr_hold();
+        return fr_hold(option(argc - 2, argv + 2, "--home"));
     if (strcmp(command, "version") == 0) {
         fr_print("flownode %s (%s)\n", FLOWRUN_VERSION, fr_built);
         return 0;

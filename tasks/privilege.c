@@ -4,9 +4,12 @@
 #include "engine/base/log.h"
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
+#include "engine/supervise/home.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -95,22 +98,48 @@ int fr_signal(int argc, char **argv)
     return 0;
 }
 
-int fr_hold(void)
+/* Looks for the keeper at least so often. */
+static const struct timespec look = {.tv_sec = 1};
+
+static bool keeper_gone(int lock)
+{
+    return lock >= 0 && fr_sys.locked(lock) == 0;
+}
+
+/* Waits for a signal. True: it is one to end. */
+static bool told_to_end(const sigset_t *set, bool looks)
 {
     siginfo_t info;
+    int sig = looks ? sigtimedwait(set, &info, &look) : sigwaitinfo(set, &info);
+
+    return sig == SIGTERM || sig == SIGINT;
+}
+
+int fr_hold(const char *home)
+{
+    char path[FR_NODE_PATH];
     struct fr_wait w;
     sigset_t set;
+    int lock = -1;
 
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    for (;;) {
+    if (home != NULL) {
+        snprintf(path, sizeof(path), "%s/keep.lock", home);
+        if ((lock = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0)) < 0) {
+            fr_complain("flownode hold: cannot open %s: %s\n", path, strerror(errno));
+            return 1;
+        }
+    }
+    while (!keeper_gone(lock)) {
         while (fr_sys.wait(-1, &w, FR_WAIT_NOHANG) == 0 && w.pid > 0) {
         }
-        int sig = sigwaitinfo(&set, &info);
-        if (sig == SIGTERM || sig == SIGINT)
-            return 0;
+        if (told_to_end(&set, lock >= 0))
+            break;
     }
+    fr_fd_close(&lock);
+    return 0;
 }

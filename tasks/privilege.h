@@ -11,7 +11,8 @@ int fr_become(void);
 /* `flownode signal SIG PID:START …`: signals just those processes. */
 int fr_signal(int argc, char **argv);
 
-/* `flownode hold`: reaps children until SIGTERM or SIGINT. Returns 0. */
-int fr_hold(void);
+/* `flownode hold`: reaps children until SIGTERM or SIGINT, with the home of a keeper
+ * (node/keep.h) also until that keeper is gone. Returns 0; 1: there is no such home. */
+int fr_hold(const char *home);
 
 #endif

@@ -3,6 +3,7 @@
 usage: keeper_box.py BUILD"""
 import os
 import signal
+import subprocess
 
 import keeper_lib as k
 import trainer_lib as t
@@ -81,6 +82,23 @@ def test_killed():
     t.until("nothing is left", lambda: not k.carriers(attempt) and not alive("program") and not alive("files"))
 
 
+def test_hold():
+    """The first process of a container that a task starts with podman or docker: it ends with the keeper."""
+    for end in ("term", "kill"):
+        keeper = k.Keeper(k.allocation("hold-" + end))
+        home = keeper.up()["home"]
+        hold = subprocess.Popen([k.flownode, "hold", "--home", home])
+        t.started.append(hold)
+        t.same("the home as it holds", k.relay(keeper.folder, 1)[0], 0)
+        t.check("it holds", hold.poll() is None)
+        getattr(keeper, end)() if end == "term" else keeper.process.kill()
+        t.until("it ends by itself", lambda: hold.poll() is not None, 60)
+        t.same("well", hold.poll(), 0)
+    p = subprocess.run([k.flownode, "hold", "--home", "/none"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+                       check=False)
+    t.same("no home", (p.returncode, p.stdout), (1, "flownode hold: cannot open /none/keep.lock: No such file or directory\n"))
+
+
 def test_refused():
     keeper, folder = box("program", program="/none/apptainer", PATH="/a:/b")
     t.same("no program", keeper.ended(), 1)
@@ -110,7 +128,7 @@ def test_refused():
 def main():
     k.begin()
     k.fake_apptainer("apptainer")
-    for test in (test_up, test_term, test_killed, test_refused):
+    for test in (test_up, test_term, test_killed, test_hold, test_refused):
         test()
     t.finish()
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Allocations whose tasks run in a container. usage: slurm_container.py BUILD fake|real.
+"""Allocations whose tasks run in a container. usage: slurm_container.py BUILD fake|real|podman.
 fake: over the commands of fakeslurm and a fake of Apptainer (keeper_lib.py). real: over a Slurm of this test's own
 (slurm_lib.py), each container whose programs are here: Apptainer; pyxis, of which SPANK_PYXIS names the plugin, with
-enroot; podman. Skipped where there is none, without root or busybox."""
+enroot. podman: tasks with in: there, in containers of podman. Skipped where there is none, without root or busybox."""
 import json
 import os
 import shutil
@@ -36,7 +36,8 @@ def pipeline(container, tasks, more="nodes: 1", head=""):
     with open("p.yaml", "w") as f:
         f.write("name: p\nnodes: nodes.yaml\n%stasks:\n" % head + "".join("  %s\n" % line for line in tasks.strip().splitlines()))
     with open("nodes.yaml", "w") as f:
-        f.write("slurm:\n  work: %s/work\n  rpc: 60\n  allocations:\n    box: {time: 20m, %s, container: %s}\n" % (t.folder, more, container))
+        f.write("slurm:\n  work: %s/work\n  rpc: 60\n  allocations:\n    box: {time: 20m, %s%s}\n"
+                % (t.folder, more, ", container: " + container if container else ""))
     return "p.yaml"
 
 
@@ -238,10 +239,83 @@ def real():
     s.stop()
 
 
-def start(plugin):
+# ---- in: of tasks ----
+
+def own_podman():
+    """A podman with storage of its own and the image bb:1, first in the PATH of jobs. False: it runs no container."""
+    if None in map(shutil.which, ("podman", "runc")):
+        return False
+    with open("cc.conf", "w") as f:
+        f.write("[containers]\ndefault_ulimits = ['nofile=1024:1024', 'nproc=1000:1000']\nnetns = 'host'\n[engine]\nruntime = 'runc'\n"
+                "cgroup_manager = 'cgroupfs'\nevents_logger = 'file'\n")
+    os.mkdir("bin")
+    for path, text in (("bin/podman", "export CONTAINERS_CONF=%s/cc.conf\nexec %s --root %s/store --runroot %s/runroot \"$@\"\n"
+                        % (t.folder, shutil.which("podman"), t.folder, t.folder)), ("prolog", "echo \"export PATH=%s/bin:$PATH\"\n" % t.folder)):
+        with open(path, "w", opener=lambda path, flags: os.open(path, flags, 0o755)) as f:
+            f.write("#!/bin/sh\n" + text)
+    if subprocess.run("tar -C bb -c . | bin/podman import - bb:1", shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                      check=False).returncode != 0:
+        return False
+    return quiet("bin/podman", "run", "--rm", "--network", "host", "--ipc", "host", "bb:1", "cat", "/etc/inside").stdout == "a container\n"
+
+
+def boxes():
+    return quiet("bin/podman", "ps", "-aq").stdout.split()
+
+
+def podman():
+    image()
+    if not own_podman():
+        print("skipped: podman runs no container here")
+        sys.exit(77)
+    os.mkdir("shared")
+    start(False, TaskProlog=t.folder + "/prolog")
+    box = 'box: {uses: container, on: box, with: {image: "bb:1", runtime: podman, gpus: none, pull: never, mounts: ["%s/shared:/shared"]}}\n' % t.folder
+    try:
+        inside(box)
+    finally:
+        s.stop()
+        quiet("bin/podman", "rm", "-fa")
+        quiet("sh", "-c", "while pgrep -f '[-]-root %s/store' > /dev/null; do sleep 0.05; done; "
+              "awk -v at=%s/store/ 'index($2, at) == 1 {print $2}' /proc/self/mounts | sort -r | xargs -r umount; "
+              "rmdir /sys/fs/cgroup/*/libpod_parent/conmon /sys/fs/cgroup/*/libpod_parent" % (t.folder, t.folder))
+
+
+def inside(box):
+    with open("token", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+        f.write(os.urandom(16).hex())
+    run = begin(pipeline(None, box + """
+a: {on: box, in: box, needs: [box], outputs: [where], env: {TOKEN: "${{ secrets.token }}"}, run: 'echo "${#TOKEN} of $TOKEN in job $SLURM_JOB_ID"; until [ -e /shared/go ]; do sleep 0.1; done; echo "where=$(cat /etc/inside)" >> "$FLOWRUN_OUTPUT"'}
+b: {on: box, needs: [a], env: {WHERE: "${{ tasks.a.outputs.where }}"}, run: 'echo "it was $WHERE"'}
+""", head="secrets: {token: {file: token}}\n"))
+    t.until("a task in podman", lambda: "a@box1 | " in run.text() or run.process.poll() is not None)
+    first = run.text()
+    run.kill()
+    t.same("its container", len(boxes()), 1)
+    open("shared/go", "w").close()
+    code, text = ask("resume")
+    t.same("a run, of which flowrun was killed", code, 0)
+    job = json.loads(ask("status", "--json")[1])["allocations"][0]["job"]
+    t.has("a task there", first, "a@box1 | 32 of *** in job %d" % job)
+    t.has("an output from there", text, "b@box1 | it was a container")
+    t.until("the container goes with its job", lambda: not boxes())
+    run = begin(pipeline(None, box + "a: {on: box, in: box, needs: [box], grace: 200ms, run: '%s'}" % TREE.replace("'", "''")))
+    t.until("a tree", lambda: "| grown" in run.text() or run.process.poll() is not None)
+    t.has("cancel", ask("cancel")[1], "no process of them is left")
+    t.same("cancelled", run.ended(), 3)
+    t.same("nothing is left of it", quiet("pgrep", "-f", "^sleep 474[78]$").stdout, "")
+    t.until("nor its container", lambda: not boxes())
+    run = begin(pipeline(None, box + "a: {on: box, in: box, needs: [box], run: 'echo up; while :; do sleep 0.1; done'}"))
+    t.until("it runs", lambda: "| up" in run.text() or run.process.poll() is not None)
+    s.run(["scancel", str(json.loads(ask("status", "--json")[1])["allocations"][0]["job"])])
+    t.check("its job is cancelled", run.ended() != 0, run.text())
+    t.until("the container goes, too", lambda: not boxes())
+    t.same("no node is drained", s.drained(), "")
+
+
+def start(plugin, **more):
     global s
     os.mkdir("cluster")
-    more = {}
     if plugin:
         os.mkdir("cluster/pyxis")
         with open("cluster/plugstack.conf", "w") as f:
@@ -256,14 +330,14 @@ def start(plugin):
 def main():
     global flowrun
     flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
-    why = slurm_lib.why_not(slurm_lib.PROGRAMS + ("busybox",)) if sys.argv[2] == "real" else None
+    why = slurm_lib.why_not(slurm_lib.PROGRAMS + ("busybox",)) if sys.argv[2] != "fake" else None
     if why is not None:
         print("skipped:", why)
         sys.exit(77)
     t.begin_plain()
     os.mkdir("home")
     os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
-    {"fake": fake, "real": real}[sys.argv[2]]()
+    {"fake": fake, "real": real, "podman": podman}[sys.argv[2]]()
     t.finish()
 
 
