@@ -10,7 +10,8 @@ enum {
     IMAGE_MS = 3600000, /* in a container keepers may answer so late: images are fetched before */
 };
 
-/* After the runs have decided: the rows, then what they are about. */
+/* The rows, then what they are about. What runs have decided is written before: an allocation that
+ * is given back takes what its keepers know with it. */
 static enum fr_rc settle(struct fr_host *host, struct fr_err *err)
 {
     struct host_allocations *all = allocations_of(host);
@@ -271,7 +272,7 @@ struct needs {
     int open;                    /* copies that the one looked at has */
 };
 
-/* Of n places, from first on. */
+/* Of n places, from first on. Links are made to those where something is to start. */
 static struct fr_run_use use_of(const struct needs *needs, int first, int n)
 {
     const struct fr_plan *plan = fr_run_plan(needs->h->run);
@@ -281,7 +282,7 @@ static struct fr_run_use use_of(const struct needs *needs, int first, int n)
         const struct fr_run_use *one = &needs->uses[fr_plan_node_of(plan, first + k)];
 
         all.need = one->need > all.need ? one->need : all.need;
-        all.up = all.up && one->up;
+        all.up = all.up && (one->need != FR_NEED_NOW || one->up);
         all.spent = all.spent || one->spent;
         all.lives = all.lives || one->lives;
     }
@@ -323,7 +324,7 @@ static enum fr_rc look(struct needs *needs, const struct fr_allocation_spec *spe
         return look_over(needs, spec, copy, use.need, err);
     if (use.need == FR_NEED_NOW)
         al->used_ms = now;
-    apply(al, use.up ? FR_ALLOCATION_ALL_UP : FR_ALLOCATION_AWAY);
+    apply(al, al->places != NULL && use.up ? FR_ALLOCATION_ALL_UP : FR_ALLOCATION_AWAY);
     if (use.spent)
         apply(al, FR_ALLOCATION_SPENT);
     if (use.need == FR_NEED_NONE ||
@@ -497,7 +498,7 @@ static void close_all(struct fr_host *host)
 const struct host_part allocations_part = {
     .name = "allocations of clusters",
     .state_bytes = sizeof(struct host_allocations),
-    .step = {[HOST_OPEN] = load_open, [HOST_TURN] = turn, [HOST_SHARE] = settle},
+    .step = {[HOST_OPEN] = load_open, [HOST_TURN] = turn, [HOST_WRITTEN] = settle},
     .of_run = {[HOST_RUN_GONE] = run_gone},
     .decided = decided,
     .came = come,

@@ -301,6 +301,19 @@ static void tell_parts(struct fr_host *host)
     }
 }
 
+/* What the commit itself makes due is of a later decision. */
+static enum fr_rc write_turn(struct fr_host *host, bool sent, struct fr_err *err)
+{
+    bool written = host_commit_due(host) == INT64_MAX;
+    enum fr_rc rc = FR_OK;
+
+    if (!sent && !written && host_commit_due(host) <= fr_sys.mono_ms()) {
+        rc = host_commit(host, err);
+        written = host->commit.retry_ms == 0;
+    }
+    return rc == FR_OK && written ? host_step(host, HOST_WRITTEN, err) : rc;
+}
+
 enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
 {
     bool sent = false;
@@ -312,8 +325,8 @@ enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
         rc = host_step(host, HOST_TURN, err);
     if (rc == FR_OK)
         rc = host_decide(host, &sent, err);
-    if (rc == FR_OK && !sent && host_commit_due(host) <= fr_sys.mono_ms())
-        rc = host_commit(host, err);
+    if (rc == FR_OK)
+        rc = write_turn(host, sent, err);
     if (rc == FR_OK)
         rc = host_tidy(host, err);
     if (rc == FR_OK) {

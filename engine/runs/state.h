@@ -21,11 +21,12 @@ struct host_run;
 
 /* Callbacks of a part about the host, in the order of a turn. An error ends the host. */
 enum host_step {
-    HOST_OPEN,   /* once, before all else */
-    HOST_TURN,   /* at the begin of each turn */
-    HOST_DECIDE, /* before the runs decide, also for a request that waits for that */
-    HOST_SHARE,  /* after all runs have decided */
-    HOST_PARKED, /* a run is no longer driven, and its tasks go on */
+    HOST_OPEN,    /* once, before all else */
+    HOST_TURN,    /* at the begin of each turn */
+    HOST_DECIDE,  /* before the runs decide, also for a request that waits for that */
+    HOST_SHARE,   /* after all runs have decided */
+    HOST_WRITTEN, /* in a turn in which nothing that runs decided waits to be committed */
+    HOST_PARKED,  /* a run is no longer driven, and its tasks go on */
     HOST_STEPS
 };
 

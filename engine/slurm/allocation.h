@@ -11,7 +11,7 @@
  *   LOOKING     how sbatch ended is not known: Slurm is asked whether it has a job of the tag
  *   QUEUED      Slurm has the job, which does not run yet
  *   STARTING    it runs; its keepers (node/keep.h) are waited for
- *   UP          each of its places has answered once
+ *   UP          its keepers have written, and each place that was needed has answered once
  *   RELEASING   scancel was started, or is about to be, until Slurm says that the job has ended.
  *               Without a job: sbatch still runs, or the job is looked for, to be cancelled
  *   OVER        the job has ended, or there was none: see cause and note
@@ -68,8 +68,8 @@ enum fr_allocation_event_kind {
     FR_ALLOCATION_REFUSED,   /* sbatch refused: text; transient: the same may be accepted later */
     FR_ALLOCATION_UNCLEAR,   /* sbatch ended without a clear answer */
     FR_ALLOCATION_ANSWERED,  /* Slurm's answer about the tag: all jobs it has of it, seen */
-    FR_ALLOCATION_ALL_UP,    /* every place has a link */
-    FR_ALLOCATION_AWAY,      /* a place has none: where it had one, the job may have ended */
+    FR_ALLOCATION_ALL_UP,    /* every place that is needed has a link */
+    FR_ALLOCATION_AWAY,      /* one has none: where it had one, the job may have ended */
     FR_ALLOCATION_CLAIMED,   /* the file `claim` names job */
     FR_ALLOCATION_CLOSED,    /* every keeper wrote that its last process is gone: leased */
     FR_ALLOCATION_UNNEEDED,  /* nothing uses it any more, or it must go */
