@@ -104,7 +104,7 @@ struct sim_proc {
     struct sim_machine *m;
     pid_t pid, ppid, session, pgrp;
     uint64_t start;
-    bool subreaper, ignores_term;
+    bool subreaper, ignores_term, dies_with_parent;
     char comm[16], marker[40];
     enum sim_state state;
     struct fr_wait end;
@@ -157,6 +157,7 @@ enum sim_point {
     SIM_AT_SEND,   /* a frame, by the engine */
     SIM_AT_ANSWER, /* a frame, by serve */
     SIM_AT_ARRIVE, /* bytes at the engine */
+    SIM_AT_EFFECT, /* of a command of Slurm (slurm.h) */
     SIM_POINTS
 };
 
@@ -179,6 +180,7 @@ struct sim {
     struct sim_proc *doomed; /* on_doom is called at its next call of fr_sys */
     void (*on_doom)(struct sim *s);
     int (*program)(void *arg); /* body of every spawned program; arg: its fr_spawn, flat */
+    int (*command)(void *arg); /* of those with another name than "sim"; NULL: there are none */
     void *test;
     void *main_fiber;
 };

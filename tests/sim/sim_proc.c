@@ -47,8 +47,11 @@ void sim_end(struct sim_proc *p, bool signaled, int code)
         }
     pid_t heir = new_parent(p);
     for (struct sim_proc *c = p->m->procs; c != NULL; c = c->next)
-        if (c->ppid == p->pid)
+        if (c->ppid == p->pid) {
             c->ppid = heir;
+            if (c->dies_with_parent)
+                sim_end(c, true, SIGKILL);
+        }
 }
 
 static void free_proc(struct sim_proc *p)
@@ -134,11 +137,12 @@ static int proc_spawn(const struct fr_spawn *sp, struct fr_proc *out)
     struct fr_buf b = {0};
 
     sim_step();
-    if (strcmp(sp->argv[0], "sim") != 0) {
+    bool own = strcmp(sp->argv[0], "sim") == 0;
+    if (!own && sim->command == NULL) {
         errno = ENOENT;
         return -1;
     }
-    if (sim->on_spawn != NULL)
+    if (own && sim->on_spawn != NULL)
         sim->on_spawn(sim, sim->cur->m, sp);
     fr_buf_add(&b, &head, sizeof(head));
     for (; sp->argv[head.argc] != NULL; head.argc++)
@@ -146,10 +150,11 @@ static int proc_spawn(const struct fr_spawn *sp, struct fr_proc *out)
     for (; sp->envp[head.envc] != NULL; head.envc++)
         add(&b, sp->envp[head.envc]);
     memcpy(b.p, &head, sizeof(head));
-    struct sim_proc *p = sim_start(sim->cur->m, sim->program, b.p, b.n);
+    struct sim_proc *p = sim_start(sim->cur->m, own ? sim->program : sim->command, b.p, b.n);
     fr_buf_finish(&b);
-    sim_name(p->comm, "sim");
+    sim_name(p->comm, sp->argv[0]);
     p->ppid = sim->cur->pid;
+    p->dies_with_parent = sp->die_with_parent;
     p->session = sp->new_session ? p->pid : sim->cur->session;
     p->pgrp = sp->new_session || sp->new_group ? p->pid : sim->cur->pgrp;
     for (size_t i = 0; i < head.envc; i++)

@@ -1,5 +1,5 @@
 /* A run on simulated machines, from its submit to its end: the programs, their kills, the turns. */
-#include "tests/sim/world.h"
+#include "tests/sim/slurm.h"
 
 #include "tests/sim/sim_db.h"
 
@@ -86,8 +86,9 @@ enum fr_rc world_link(void *arg, const struct fr_exec_node *node, struct fr_link
     struct world *w = arg;
     struct sim_machine *m = &w->sim.machines[world_machine(node->name)];
 
-    (void)err;
-    if (sim_links_to(&w->sim, m) > 0)
+    if (w->slurm != NULL && (node->login || !fr_id_zero(node->run)))
+        return sim_slurm_link(w->slurm, node, out, err);
+    if (sim_links_to(&w->sim, m) > 0 && (w->slurm == NULL || w->slurm->front != m))
         world_violated(w, "a second link to %s", m->name);
     return sim_link_create(out, m, serve);
 }
@@ -260,12 +261,14 @@ static void close_door(struct door *door, struct fr_loop *loop)
         fr_sys.close(door->fd);
 }
 
-/* Something is still to come of a host that stays. */
+/* Something is still to come of a host that stays, or an allocation is to be given back. */
 static bool is_awaited(struct world *w, struct fr_host *host)
 {
     struct fr_buf due = {0};
     bool any;
 
+    if (w->slurm != NULL && (fr_host_owes(host) || sim_slurm_open(w->slurm)))
+        return true;
     if (!w->stays)
         return false;
     if (w->folder != NULL && fr_sys.wall_ms() < w->until_wall_ms)
@@ -431,26 +434,6 @@ void world_kill_engine(struct world *w, bool reboot)
     w->restart_us = s->now_us + sim_between(s, 0, w->restart_max_us);
     if (own)
         sim_switch_to_scheduler();
-}
-
-struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *comm,
-                            uint64_t choice)
-{
-    uint64_t n = 0;
-
-    for (int pass = 0; pass < 2; pass++) {
-        uint64_t i = 0;
-        for (struct sim_proc *p = m->procs; p != NULL; p = p->next)
-            if (strcmp(p->comm, comm) == 0 && p->state != SIM_ZOMBIE) {
-                if (pass == 1 && i == choice % n)
-                    return p;
-                i++;
-            }
-        if ((n = i) == 0)
-            return NULL;
-    }
-    (void)w;
-    return NULL;
 }
 
 /* A client knocks at the host's door. */

@@ -88,6 +88,7 @@ struct world {
     void (*statement)(struct world *w, const char *sql);   /* of a flowrun; it is about to be run */
     bool others; /* the runs behind the first one are of /others.yaml, whose tasks have other names
                   */
+    struct sim_slurm *slurm; /* a cluster that places are of (slurm.h); NULL: there is none */
     struct world_task tasks[WORLD_TASKS];
     size_t n_tasks;
     uint32_t slots[SIM_MACHINES];

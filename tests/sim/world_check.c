@@ -66,6 +66,26 @@ void world_rows(struct world *w, const char *sql, struct fr_buf *out)
     w->sim.cur = cur;
 }
 
+struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *comm,
+                            uint64_t choice)
+{
+    uint64_t n = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        uint64_t i = 0;
+        for (struct sim_proc *p = m->procs; p != NULL; p = p->next)
+            if (strcmp(p->comm, comm) == 0 && p->state != SIM_ZOMBIE) {
+                if (pass == 1 && i == choice % n)
+                    return p;
+                i++;
+            }
+        if ((n = i) == 0)
+            return NULL;
+    }
+    (void)w;
+    return NULL;
+}
+
 /* ---- when a command starts ---- */
 
 static const char *env_of(const struct fr_spawn *sp, const char *name)
