@@ -4,6 +4,8 @@
 
 #include "engine/base/log.h"
 
+#include <string.h>
+
 enum {
     FIRST_MS = 1000,   /* slurmctld tells slurmdbd of an end a moment later */
     DAY_MS = 86400000, /* nobody asks for what ended before */
@@ -33,7 +35,9 @@ static int64_t first_ms(const struct host_allocation *al)
 /* Slurm has no record of an element that never began. */
 static bool never_began(const struct host_allocation *al)
 {
-    return al->a.life.element != 0 && al->a.life.start_wall == 0;
+    const char *word = al->a.life.slurm;
+
+    return al->a.life.element != 0 && (word[0] == '\0' || strcmp(word, "PENDING") == 0);
 }
 
 void alloc_account_begin(struct host_allocation *al)

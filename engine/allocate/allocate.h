@@ -7,6 +7,7 @@
  *   rows.c         an event, and the row that it changes
  *   drive.c        actions: the folder, squeue, scancel
  *   submit.c       sbatch; which copies are one array
+ *   needs.c        what a run needs of places; copies that go to another one
  *   places.c       where a place is, and that it is gone
  *   accounting.c   what Slurm's accounting says of one that is over
  *   folder.c       what keepers have written

@@ -34,6 +34,8 @@ static enum fr_rc settle(struct fr_host *host, struct fr_err *err)
     }
     for (struct host_allocation *al = all->first, *next; al != NULL; al = next) {
         next = al->next;
+        if (al->moves)
+            alloc_moved(al);
         alloc_act(al);
         if (al->row.copy > 0 && al->spec != NULL && al->spec == said)
             continue; /* one of its copies speaks for all */
@@ -146,8 +148,18 @@ static int first_place(const struct fr_slurm_spec *slurm, const struct fr_alloca
     return -1;
 }
 
-/* The newest allocation of each first place of a run; others are NULL. NULL: no memory. */
-static struct host_allocation **newest_of(const struct host_run *h, struct fr_arena *arena)
+/* Of two of one place, whether the second counts: one that is not over does, else the one that
+ * ended last. */
+static bool counts(const struct fr_allocation_life *first, const struct fr_allocation_life *second)
+{
+    bool over = second->state == FR_ALLOCATION_OVER;
+
+    if (first == NULL || over != (first->state == FR_ALLOCATION_OVER))
+        return first == NULL || !over;
+    return second->ended_wall >= first->ended_wall;
+}
+
+struct host_allocation **alloc_newest(const struct host_run *h, struct fr_arena *arena)
 {
     const struct fr_spec *spec = fr_run_spec(h->run);
     struct host_allocation **of = fr_arena_array(arena, spec->n_nodes, sizeof(*of));
@@ -157,8 +169,8 @@ static struct host_allocation **newest_of(const struct host_run *h, struct fr_ar
         int first =
             fr_id_eq(al->row.run, fr_run_id(h->run)) ? first_place(spec->slurm, &al->row) : -1;
 
-        if (first >= 0)
-            of[first] = al; /* the newest stands last */
+        if (first >= 0 && counts(of[first] != NULL ? &of[first]->a.life : NULL, &al->a.life))
+            of[first] = al;
     }
     return of;
 }
@@ -170,7 +182,7 @@ static enum fr_rc come_one(struct host_run *h, const struct fr_allocation_row *n
 {
     const struct fr_spec *spec = fr_run_spec(h->run);
 
-    if (newest->state == FR_ALLOCATION_OVER && (al == NULL || al->row.no < newest->no) &&
+    if (newest->state == FR_ALLOCATION_OVER && (al == NULL || al->row.id != newest->id) &&
         (al = add(h->host, newest)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for an allocation");
     if (al == NULL)
@@ -194,14 +206,21 @@ static enum fr_rc come(struct host_run *h, struct fr_err *err)
     if (spec->slurm == NULL)
         return FR_OK;
     newest = fr_arena_array(&arena, spec->n_nodes, sizeof(*newest));
-    of = newest_of(h, &arena);
+    of = alloc_newest(h, &arena);
     if (newest == NULL || of == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for allocations");
     else
         rc = fr_store_allocations(h->host->env.store, fr_run_id(h->run), &arena, &rows, err);
-    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        if (first_place(spec->slurm, &rows.rows[i]) >= 0)
-            newest[first_place(spec->slurm, &rows.rows[i])] = &rows.rows[i];
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
+        int first = first_place(spec->slurm, &rows.rows[i]);
+        struct fr_allocation_life life, other;
+
+        alloc_life(&rows.rows[i], &life);
+        if (first >= 0 && newest[first] != NULL)
+            alloc_life(newest[first], &other);
+        if (first >= 0 && counts(newest[first] != NULL ? &other : NULL, &life))
+            newest[first] = &rows.rows[i];
+    }
     for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++)
         if (newest[i] != NULL)
             rc = come_one(h, newest[i], of[i], err);
@@ -209,16 +228,15 @@ static enum fr_rc come(struct host_run *h, struct fr_err *err)
     return rc;
 }
 
-static void leave(struct host_allocation *al)
+void alloc_leave(struct host_allocation *al)
 {
     al->h = NULL;
     al->spec = NULL;
     al->leaves = true;
 }
 
-/* copy: which one; 0: it has none. before: the one that it follows, which leaves; NULL: none. */
-static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec, int copy,
-                       struct host_allocation *before, struct fr_err *err)
+enum fr_rc alloc_take(struct host_run *h, const struct fr_allocation_spec *spec, int copy,
+                      struct host_allocation *before, struct fr_err *err)
 {
     const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
     char tag[FR_ID_TEXT];
@@ -260,110 +278,8 @@ static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec
     al->dirty = true;
     al->failed = before != NULL ? before->failed : 0;
     if (before != NULL)
-        leave(before);
+        alloc_leave(before);
     return FR_OK;
-}
-
-/* What a run needs of its places, and has of them. */
-struct needs {
-    struct host_run *h;
-    struct fr_run_use *uses;     /* of all nodes of the plan */
-    struct host_allocation **of; /* as of newest_of() */
-    int open;                    /* copies that the one looked at has */
-};
-
-/* Of n places, from first on. Links are made to those where something is to start. */
-static struct fr_run_use use_of(const struct needs *needs, int first, int n)
-{
-    const struct fr_plan *plan = fr_run_plan(needs->h->run);
-    struct fr_run_use all = {.up = true};
-
-    for (int k = 0; k < n; k++) {
-        const struct fr_run_use *one = &needs->uses[fr_plan_node_of(plan, first + k)];
-
-        all.need = one->need > all.need ? one->need : all.need;
-        all.up = all.up && (one->need != FR_NEED_NOW || one->up);
-        all.spent = all.spent || one->spent;
-        all.lives = all.lives || one->lives;
-    }
-    all.spent = all.spent && !all.lives;
-    return all;
-}
-
-static void apply(struct host_allocation *al, enum fr_allocation_event_kind kind)
-{
-    alloc_apply(al, &(struct fr_allocation_event){.kind = kind});
-}
-
-/* There is none, or it is over. */
-static enum fr_rc look_over(struct needs *needs, const struct fr_allocation_spec *spec, int copy,
-                            enum fr_need need, struct fr_err *err)
-{
-    struct host_allocation *al = needs->of[spec->first + (copy > 0 ? copy - 1 : 0)];
-    const struct fr_slurm_spec *slurm = fr_run_spec(needs->h->run)->slurm;
-
-    if (al != NULL && (al->dirty || !al->told || fr_sys.mono_ms() < al->used_ms))
-        return FR_OK; /* its end is to be told first; then comes a pause */
-    if (al != NULL)
-        al->pauses = false;
-    if (need != FR_NEED_NOW || (copy > 0 && needs->open >= slurm->max_jobs))
-        return FR_OK;
-    needs->open++;
-    return take(needs->h, spec, copy, al, err);
-}
-
-static enum fr_rc look(struct needs *needs, const struct fr_allocation_spec *spec, int copy,
-                       struct fr_err *err)
-{
-    int first = spec->first + (copy > 0 ? copy - 1 : 0);
-    struct fr_run_use use = use_of(needs, first, spec->nodes);
-    struct host_allocation *al = needs->of[first];
-    int64_t now = fr_sys.mono_ms();
-
-    if (al == NULL || al->a.life.state == FR_ALLOCATION_OVER)
-        return look_over(needs, spec, copy, use.need, err);
-    if (use.need == FR_NEED_NOW)
-        al->used_ms = now;
-    apply(al, al->places != NULL && use.up ? FR_ALLOCATION_ALL_UP : FR_ALLOCATION_AWAY);
-    if (use.spent)
-        apply(al, FR_ALLOCATION_SPENT);
-    if (use.need == FR_NEED_NONE ||
-        (use.need == FR_NEED_LATER && now >= al->used_ms + spec->idle_ms))
-        apply(al, FR_ALLOCATION_UNNEEDED);
-    return FR_OK;
-}
-
-static enum fr_rc look_copies(struct needs *needs, const struct fr_allocation_spec *spec,
-                              struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-    needs->open = 0;
-    for (int k = 0; k < spec->copies; k++)
-        needs->open += needs->of[spec->first + k] != NULL &&
-                       needs->of[spec->first + k]->a.life.state != FR_ALLOCATION_OVER;
-    for (int k = 1; rc == FR_OK && k <= spec->copies; k++)
-        rc = look(needs, spec, k, err);
-    return rc;
-}
-
-static enum fr_rc look_all(struct host_run *h, struct fr_err *err)
-{
-    const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
-    struct fr_arena arena = {0};
-    struct needs needs = {.h = h, .of = newest_of(h, &arena)};
-    enum fr_rc rc = FR_OK;
-
-    needs.uses = fr_arena_array(&arena, fr_run_plan(h->run)->n_nodes, sizeof(*needs.uses));
-    if (needs.of == NULL || needs.uses == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the needs of a run");
-    else
-        fr_run_uses(h->run, needs.uses);
-    for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++)
-        rc = slurm->allocations[i].copies > 0 ? look_copies(&needs, &slurm->allocations[i], err)
-                                              : look(&needs, &slurm->allocations[i], 0, err);
-    fr_arena_finish(&arena);
-    return rc;
 }
 
 static enum fr_rc decided(struct host_run *h, struct fr_err *err)
@@ -375,7 +291,7 @@ static enum fr_rc decided(struct host_run *h, struct fr_err *err)
             al->tells = false;
             al->told = true;
         }
-    return look_all(h, err);
+    return alloc_look(h, err);
 }
 
 /* Its keepers may still close; of a run that is over that is waited for. */
@@ -445,7 +361,7 @@ static enum fr_rc turn(struct fr_host *host, struct fr_err *err)
         next = al->next;
         alloc_turn(al, now);
         if (look_due(al) <= now)
-            rc = look_all(al->h, err);
+            rc = alloc_look(al->h, err);
         else if (al->h == NULL && is_done(al))
             drop(al);
     }

@@ -52,7 +52,8 @@ static int64_t next_look(const struct host_allocation *al)
 {
     const struct fr_allocation_life *l = &al->a.life;
 
-    if (l->element != 0 && (l->start_wall == 0 || l->state == FR_ALLOCATION_UP))
+    if (l->element != 0 &&
+        (l->state == FR_ALLOCATION_UP || (l->start_wall == 0 && l->state != FR_ALLOCATION_OVER)))
         return INT64_MAX;
     switch (al->a.life.state) {
     case FR_ALLOCATION_QUEUED:

@@ -36,8 +36,8 @@ enum fr_rc alloc_find(void *arg, const struct fr_exec_node *node, struct fr_aren
         struct fr_slurm_step step;
         int k;
 
-        if (al->h == NULL || !runs || al->places == NULL || !fr_id_eq(al->row.run, node->run) ||
-            !is_place(al, node->name, &k))
+        if (al->h == NULL || !runs || al->moves || al->places == NULL ||
+            !fr_id_eq(al->row.run, node->run) || !is_place(al, node->name, &k))
             continue;
         if (!alloc_login_up(al->cluster))
             break; /* there is no way to it now */
@@ -67,6 +67,13 @@ void alloc_places_known(struct host_allocation *al)
                           &err) != FR_OK)
             return; /* without memory; the next look tries again */
     fr_nodes_moved(al->host->env.nodes);
+}
+
+void alloc_moved(struct host_allocation *al)
+{
+    al->moves = false;
+    if (al->places != NULL)
+        alloc_places_known(al);
 }
 
 void alloc_places_gone(struct host_allocation *al)

@@ -83,6 +83,8 @@ struct host_allocation {
     bool leaves;                  /* its run is over, or has another one: it goes once it is done */
     bool pauses;                  /* OVER: until used_ms */
     int64_t used_ms;              /* something last needed it; OVER: when the next may be taken */
+    bool moves;                   /* it goes to another place, once its row says so */
+    int64_t moved_ms;             /* it did then */
     struct host_allocation *lead; /* SUBMITTING: the element whose sbatch asks for this one, too */
     bool cancels, cancelled;      /* scancel is due; runs */
     struct folder_job *job;       /* owns; NULL: none runs */
@@ -118,6 +120,17 @@ struct host_allocations *allocations_of(const struct fr_host *host);
 void alloc_apply(struct host_allocation *al, const struct fr_allocation_event *ev);
 void alloc_life(const struct fr_allocation_row *row, struct fr_allocation_life *l); /* as stored */
 enum fr_rc alloc_write(struct fr_host *host, struct fr_err *err); /* rows that have changed */
+
+/* allocations.c */
+/* The allocation of each first place of a run that counts; others are NULL. NULL: no memory. */
+struct host_allocation **alloc_newest(const struct host_run *h, struct fr_arena *arena);
+/* copy: which one; 0: it has none. before: the one that it follows, which leaves; NULL: none. */
+enum fr_rc alloc_take(struct host_run *h, const struct fr_allocation_spec *spec, int copy,
+                      struct host_allocation *before, struct fr_err *err);
+void alloc_leave(struct host_allocation *al); /* its run has another one, or none */
+
+/* needs.c */
+enum fr_rc alloc_look(struct host_run *h, struct fr_err *err);
 
 /* drive.c */
 void alloc_act(struct host_allocation *al);               /* al->due */
@@ -178,6 +191,7 @@ static inline bool alloc_login_up(const struct host_cluster *c)
 /* places.c */
 fr_place_fn alloc_find;
 void alloc_places_known(struct host_allocation *al); /* al->places: they may be connected */
+void alloc_moved(struct host_allocation *al);        /* its row says where it is now */
 void alloc_places_gone(struct host_allocation *al);  /* it is over: the run hears of it */
 void alloc_displace(struct host_allocation *al);     /* what lived in it has ended with it */
 /* What it waits for, if that is news. True: it waits. */

@@ -1,6 +1,7 @@
 /*
  * Allocations of clusters under Slurm (slurm/allocation.h): one row for each, which is written
- * before Slurm is asked for what it says. The newest of a run, name and copy counts.
+ * before Slurm is asked for what it says. Of a run, name and copy the one
+ * that is not over counts, else the one that ended last: a copy may go to another place.
  */
 #ifndef FR_STORE_ALLOCATIONS_H
 #define FR_STORE_ALLOCATIONS_H
@@ -11,21 +12,21 @@
     C(R, INT, id, "id")       /* set by fr_store_allocation_add */                                 \
     C(R, ID, run, NULL)       /* whose it is */                                                    \
     C(R, TEXT, name, "name")  /* of the inventory */                                               \
-    C(R, INT, copy, "copy")   /* with copies: 1, 2, …, which one; 0: it has none */              \
-    C(R, INT, no, "no")       /* 1, 2, … of that run, name and copy */                           \
-    S(R, TEXT, tag, "tag")    /* 32 digits: the job's name is fr-TAG (slurm/commands.h) */        \
+    S(R, INT, copy, "copy")   /* with copies: 1, 2, …, which one; 0: it has none */              \
+    S(R, INT, no, "no")       /* 1, 2, … of that run, name and copy */                           \
+    S(R, TEXT, tag, "tag")    /* 32 digits: the job's name is fr-TAG (slurm/commands.h) */         \
     S(R, TEXT, folder, NULL)  /* WORK/alloc/TAG; "": removed */                                    \
     C(R, TEXT, path, NULL)    /* of Slurm's commands; "": PATH */                                  \
     C(R, TEXT, login, NULL)   /* the login node of these, as JSON; "": they run here */            \
     C(R, INT, rpc, NULL)      /* commands a minute */                                              \
     S(R, TEXT, program, NULL) /* WORK/bin/flownode-HASH */                                         \
     S(R, ALLOCATION_STATE, state, "state")                                                         \
-    S(R, INT, job, "job")         /* Slurm's id, of the whole array; 0: not known */               \
-    S(R, INT, element, "element") /* 1 + its index in the array; 0: it is a job by itself */       \
-    S(R, INT, submits, "submits")               /* how often sbatch was started */                 \
-    S(R, TEXT, slurm, "slurm_state")            /* Slurm's word: PENDING, RUNNING, … */          \
-    S(R, TEXT, reason, "reason")                /* Slurm's word for why it waits or has ended */   \
-    S(R, TEXT, hosts, "hosts")                  /* of its places, a word each */                   \
+    S(R, INT, job, "job")            /* Slurm's id, of the whole array; 0: not known */            \
+    S(R, INT, element, "element")    /* 1 + its index in the array; 0: it is a job by itself */    \
+    S(R, INT, submits, "submits")    /* how often sbatch was started */                            \
+    S(R, TEXT, slurm, "slurm_state") /* Slurm's word: PENDING, RUNNING, … */                     \
+    S(R, TEXT, reason, "reason")     /* Slurm's word for why it waits or has ended */              \
+    S(R, TEXT, hosts, "hosts")       /* of its places, a word each */                              \
     S(R, INT, estimate_wall, "estimate_wall")   /* Slurm's guess of its start; 0: none */          \
     S(R, INT, submitted_wall, "submitted_wall") /* sbatch ended */                                 \
     S(R, INT, start_wall, "start_wall")         /* it began to run */                              \

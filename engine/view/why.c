@@ -177,7 +177,8 @@ static void name_allocation(const struct fr_why *w, const struct fr_node *spec, 
     for (size_t i = 0; i < w->allocations.n; i++) {
         const struct fr_allocation_row *row = &w->allocations.rows[i];
 
-        if (strcmp(row->name, name) == 0 && row->copy == (copies ? spec->place : 0))
+        if (strcmp(row->name, name) == 0 && row->copy == (copies ? spec->place : 0) &&
+            (newest == NULL || newest->state == FR_ALLOCATION_OVER))
             newest = row;
         open += row->state != FR_ALLOCATION_OVER;
     }

@@ -98,7 +98,8 @@ def nothing_left(what):
             found += [words] if t.folder + "/work/alloc/" in words else []
         return found
     t.until(what + ": no keeper is left", lambda: not keepers())
-    t.same(what + ": no folder is left", os.listdir("work/alloc"), [])
+    t.same(what + ": no folder is left whose keeper closed",
+           [tag for tag in os.listdir("work/alloc") if os.path.exists("work/alloc/%s/place.1.closed" % tag)], [])
 
 
 def shape(row):
@@ -108,7 +109,7 @@ def shape(row):
 # ---- on both ----
 
 def runs():
-    """All copies are one array, each at a place of its own; each has its own id."""
+    """All copies are one array."""
     before = elements()
     path = pipeline("wide", 10, ["each: {on: wide, run: 'echo $FLOWRUN_NODE of $FLOWRUN_EXECUTOR in $SLURM_JOB_ID'}",
                                  "last: {on: wide7, needs: [each], run: 'true'}"])
@@ -117,11 +118,9 @@ def runs():
     t.same("a run on ten copies", code, 0)
     ran = dict(re.findall(r"each@(wide\d+) \| wide\d+ of slurm in (\d+)", text))
     t.same("a task at each place", sorted(ran), sorted("wide%d" % (k + 1) for k in range(10)))
-    t.same("in a job of its own", len(set(ran.values())), 10)
     got = rows()
-    t.same("rows", sorted(shape(row) for row in got if row["no"] == 1),
-           [("wide", k + 1, 1, "over", 1, "stopped") for k in range(10)])
-    t.same("one array of all", sorted((row["job"], row["element"]) for row in got if row["no"] == 1),
+    t.same("their ends", {shape(row)[3:] for row in got}, {("over", 1, "stopped")})
+    t.same("one array of all", sorted((row["job"], row["element"]) for row in got if row["job"] == got[0]["job"]),
            [(got[0]["job"], k + 1) for k in range(10)])
     t.has("status counts them", sh([flowrun, "status"])[1], "\nallocation wide: %d over\n" % len(got))
     t.check("Slurm had no other element", sum(map(len, arrays(before).values())) <= len(got), arrays(before))
@@ -158,6 +157,23 @@ def joins(given):
     nothing_left("a run that was killed")
 
 
+def shares(given):
+    """What has nothing left to do goes to a place that still waits: as many jobs as the cluster gives do all, and what
+    has not begun by then is not needed."""
+    path = pipeline("shares", 11, ["s: {on: wide, run: 'echo $SLURM_JOB_ID > %s/$FLOWRUN_NODE.s; until [ -e %s/shared ]; "
+                                   "do sleep 0.1; done'}" % (t.folder, t.folder)])
+    run = begin(path)
+    t.until("as many run as the cluster gives", lambda: len(began("s")) == given)
+    t.until("the others wait", lambda: [row["state"] for row in rows()].count("queued") == 11 - given)
+    open("shared", "w").close()
+    t.same("all tasks run", run.ended(), 0)
+    t.same("at their places", len(began("s")), 11)
+    t.same("in the jobs that there were", len({open(name + ".s").read() for name in began("s")}), given)
+    t.same("one row each", sorted(shape(row) for row in rows()), [("wide", k + 1, 1, "over", 1, "stopped") for k in range(11)])
+    t.same("the others have never begun", sum(row["start_wall"] > 0 for row in rows()), given)
+    nothing_left("shared jobs")
+
+
 def cancelled(given):
     """Elements that wait and elements that run go with the run; Slurm keeps no record of the first."""
     run = begin(pipeline("cancelled", 9, [waiting("c", "never")]))
@@ -172,6 +188,29 @@ def cancelled(given):
 
 
 # ---- fake ----
+
+def killed_sharing(given):
+    """flowrun dies while copies are at places of others: each is found where it is."""
+    run = begin(pipeline("moved", 10, [
+        "s: {on: wide, run: 'echo x >> %s/$FLOWRUN_NODE.m; until [ -e %s/m1 -a -e %s/$FLOWRUN_NODE.old -o -e %s/m2 ]; "
+        "do sleep 0.1; done'}" % ((t.folder,) * 4)]))
+    t.until("some run", lambda: len(began("m")) == given)
+    first = began("m")
+    for name in first:
+        open(name + ".old", "w").close()
+    open("m1", "w").close()
+    t.until("the same jobs run at other places", lambda: len(began("m")) == 2 * given)
+    run.kill()
+    run = begin("resume")
+    t.until("they are attached", lambda: [x["state"] for x in status().get("tasks", [])].count("running") == given)
+    t.same("at their places", sorted("wide%d" % row["copy"] for row in rows() if row["state"] == "up"),
+           sorted(set(began("m")) - set(first)))
+    open("m2", "w").close()
+    t.same("all tasks run", run.ended(), 0)
+    t.same("each once", [open(name + ".m").read() for name in began("m")], ["x\n"] * 10)
+    t.same("one array", len({row["job"] for row in rows()}), 1)
+    nothing_left("killed while it shares")
+
 
 def conf(**settings):
     with open("cluster/slurm.conf", "w") as f:
@@ -199,21 +238,23 @@ def array_size():
     """An index of an array is less than MaxArraySize."""
     conf(MaxArraySize=4)
     since = len(commands("sbatch"))
-    t.same("ten copies", sh([flowrun, pipeline("sizes", 10, ["each: {on: wide, run: 'true'}"])])[0], 0)
-    t.same("arrays of four at most", lists(since), ["0-3", "0-3", "0-1"])
+    run = begin(pipeline("sizes", 10, [waiting("size", "size")]))
+    t.until("arrays of four at most", lambda: lists(since) == ["0-3", "0-3", "0-1"])
+    open("size", "w").close()
+    t.same("ten copies", run.ended(), 0)
     conf()
 
 
 def max_jobs():
-    """No more jobs than max_jobs: the next ones when others have ended."""
-    since = len(commands("sbatch"))
+    """No more jobs than max_jobs, which go from place to place."""
     run = begin(pipeline("few", 7, [waiting("few", "few")], max_jobs=3))
     t.until("three run", lambda: len(began("few")) == 3)
-    t.same("there are no others", (lists(since), len(rows())), (["0-2"], 3))
+    t.same("there are no others", sorted(row["state"] for row in rows()), ["up"] * 3)
     t.has("why", sh([flowrun, "status"])[1], "waits for one of the 3 jobs that Slurm may have (max_jobs)")
     open("few", "w").close()
     t.same("all come", run.ended(), 0)
-    t.same("each once", sorted(row["copy"] for row in rows()), list(range(1, 8)))
+    t.same("each place", len(began("few")), 7)
+    t.same("there were no others", len(rows()), 3)
     nothing_left("few jobs")
 
 
@@ -237,7 +278,7 @@ def answers():
     before = elements()
     switch("silent", "1")
     t.same("sbatch is silent", sh([flowrun, pipeline("silent", 6, ["each: {on: wide, run: 'true'}"])])[0], 0)
-    t.same("one array", list(map(len, arrays(before).values())), [6])
+    t.same("one array", len(arrays(before)), 1)
     before = elements()
     switch("hang", "1")
     run = begin(pipeline("hang", 6, ["each: {on: wide, run: 'true'}"]))
@@ -245,7 +286,7 @@ def answers():
     run.kill()
     t.same("before its answer", [(row["state"], row["job"]) for row in rows()], [("submitting", 0)] * 6)
     t.same("resumed", sh([flowrun, "resume"])[0], 0)
-    t.same("one array", list(map(len, arrays(before).values())), [6])
+    t.same("one array", len(arrays(before)), 1)
     t.same("each once", sorted(shape(row) for row in rows()), [("wide", k + 1, 1, "over", 1, "stopped") for k in range(6)])
     nothing_left("without an answer")
 
@@ -281,6 +322,8 @@ def fake():
     t.same("a cluster", sh([fakeslurm, "init", t.folder + "/cluster", "4"])[0], 0)
     runs()
     joins(4)
+    shares(4)
+    killed_sharing(4)
     cancelled(4)
     array_size()
     max_jobs()
@@ -300,6 +343,7 @@ def real():
         env.update(s.env)
         runs()
         joins(6)
+        shares(6)
         cancelled(6)
         t.same("no node is drained", s.drained(), "")
     s.stop()
