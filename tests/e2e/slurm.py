@@ -504,6 +504,7 @@ c: {on: train2, needs: [b], run: 'true'}
     env, late = killed_while_queued()
     t.until("a job that began while nobody was there ends", lambda: s.state(late) == "COMPLETED")
     t.same("not one that is older, and whose flowrun is there", s.state(train), "RUNNING")
+    t.same("nor is a link to it cut", run.text().count("train1: connected (srun)"), 1)
     run.kill()
     t.until("once that is killed, what nothing uses ends by itself", lambda: s.state(train) == "COMPLETED")
     t.same("where a task runs, it goes on", s.state(prep), "RUNNING")
@@ -518,6 +519,28 @@ c: {on: train2, needs: [b], run: 'true'}
     t.same("the late one, resumed", s.run([flowrun, "resume"], **env)[0], 0)
     t.same("another job is taken", [(a["no"], a["cause"]) for a in allocations(env)], [(1, "start_failed"), (2, "stopped")])
     nothing_left("leases", new_jobs(before))
+    requeued(jobs())
+
+
+def requeued(before):
+    """Our jobs cannot be requeued; an administrator's requeue all the same is a preemption, and the job is cancelled."""
+    path = pipeline("requeued", "a: {on: train, gang: true, retry: {times: 0}, run: '%s'}" % (WAIT % t.folder))
+    chained("requeued", "time: 30m", "chain: 1")
+    go(2)
+    run = begin(path)
+    t.until("both run", lambda: [x["state"] for x in status().get("tasks", [])] == ["running"] * 2)
+    job = status()["allocations"][0]["job"]
+    t.check("Slurm refuses to requeue it", s.run(["scontrol", "requeue", str(job)])[0] != 0)
+    t.same("unless root allows that", [s.run(["scontrol", *words])[0] for words in
+                                       (["update", "jobid=%d" % job, "requeue=1"], ["requeue", str(job)])], [0, 0])
+    t.same("a requeue", run.ended(), 0)
+    got = status()
+    t.same("it goes on in another job", [(x["state"], x["attempts"]) for x in got["tasks"]], [("succeeded", 2)] * 2)
+    t.same("the jobs", [(a["no"], a["cause"]) for a in got["allocations"]], [(1, "preempted"), (2, "stopped")])
+    t.has("why", got["allocations"][0]["note"], "job %d was requeued" % job)
+    t.has("what users hear", run.text(), "its allocation was preempted; it goes on in another one (1 of 1)")
+    t.same("the requeued job runs no more", s.state(job), "CANCELLED")
+    nothing_left("a requeue", new_jobs(before))
 
 
 def killed_while_queued():
