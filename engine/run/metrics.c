@@ -80,8 +80,10 @@ enum fr_rc run_metrics_look(struct fr_run *run, struct run_attempt *at, struct f
         return FR_OK;
     rc = file_path(run, at, &path, err);
     at->metrics.size = rc == FR_OK && fr_sys.lstat(path.p, &st) == 0 ? (uint64_t)st.st_size : 0;
-    if (rc == FR_OK)
+    if (rc == FR_OK) {
         run_progress_load(run, at, path.p);
+        run_chain_look(run, at);
+    }
     fr_buf_finish(&path);
     return rc;
 }
@@ -155,6 +157,7 @@ void run_metrics_take(struct fr_run *run, struct run_attempt *at, const struct f
     m->size += piece.bytes.n;
     run->late_bytes += piece.bytes.n;
     run_progress_take(run, at, piece.bytes);
+    run_chain_look(run, at);
     run_note(run, &(struct fr_note){.kind = FR_NOTE_METRICS,
                                     .inst = at->inst,
                                     .node = (uint32_t)ev->node,

@@ -32,6 +32,10 @@ enum fr_rc run_metrics_look(struct fr_run *run, struct run_attempt *at, struct f
 void run_metrics_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 enum fr_rc run_metrics_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 
+/* chain.c: stops the attempt if allocations follow each other in vain. To be called whenever more
+ * of its metrics are here. */
+void run_chain_look(struct fr_run *run, struct run_attempt *at);
+
 /*
  * progress.c: events about the progress of attempts, of these kinds.
  * - stalled: no new step for limits.stalled, though its node is there

@@ -40,6 +40,7 @@ struct run_metrics {
     bool failed;                   /* could not be written; reported once */
     bool cut;                      /* the node sent more than the limit: the rest is not kept */
     bool refetch;                  /* as run_log.refetch */
+    bool judged;                   /* chain.c has seen its first row */
     struct run_progress *progress; /* owns: state from its rows; NULL: none came */
 };
 

@@ -259,6 +259,14 @@ static void late_proof(struct fr_sched *s, const struct fr_event *ev)
     put_row(s, ev->inst);
 }
 
+static void stop_in_vain(struct fr_sched *s, uint32_t inst)
+{
+    if (plan_task(s, inst)->gang)
+        gang_stop(s, s->plan->insts[inst].task, FR_CAUSE_NO_PROGRESS);
+    else if (s->insts[inst].row.state != FR_ST_STOPPING)
+        put_stop(s, inst, FR_CAUSE_NO_PROGRESS);
+}
+
 static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
 {
     struct inst *in = &s->insts[ev->inst];
@@ -269,7 +277,9 @@ static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
         late_proof(s, ev);
         put_about(s, FR_ACT_ACK, ev);
     }
-    if (!ours)
+    if (ours && ev->kind == FR_EV_NO_PROGRESS)
+        stop_in_vain(s, ev->inst);
+    if (!ours || ev->kind == FR_EV_NO_PROGRESS)
         return;
     in->queried = false;
     in->unsure = in->unsure && ev->kind == FR_EV_UNKNOWN;

@@ -116,8 +116,9 @@ enum fr_event_kind {
     FR_EV_BUSY,     /* answer to a start: attempt `other` of the same instance lives on that node */
     FR_EV_CLEARED,  /* the other attempt is proven gone, or was ours: start again */
     FR_EV_UNKNOWN,  /* answer to a query: the node knows none; same_home, same_boot, prepared */
-    FR_EV_TOMBSTONED, /* the attempt never started and never will */
-    FR_EV_WHEN,       /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
+    FR_EV_TOMBSTONED,  /* the attempt never started and never will */
+    FR_EV_NO_PROGRESS, /* allocations are followed by others in vain: it is stopped, for good */
+    FR_EV_WHEN,        /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
     /* about `node`, which is not up until the first UP. What is ready to start on one that is not
      * there waits connect.retry_for (0: for ever; anew if no TICK came for long), and until the
      * first try has ended or should have, then fails as unreachable, which may be retried. */

@@ -51,7 +51,10 @@ enum fr_cause_phase {
       "of an allocation that Slurm refuses; its tasks have start_failed",                          \
       "Slurm refuses its allocation")                                                              \
     X(QUEUE_TIME, "queue_time", 0, UNSTARTED, false, false,                                        \
-      "its allocation did not begin within queue_for:", "its allocation did not begin in time")
+      "its allocation did not begin within queue_for:", "its allocation did not begin in time")    \
+    X(NO_PROGRESS, "no_progress", 0, CUT, false, false,                                            \
+      "two allocations of chain: in a row brought its training no newer checkpoint",               \
+      "two allocations in a row brought no newer checkpoint")
 
 #define FR_CAUSE_ID(name, ...) FR_CAUSE_##name,
 enum fr_cause { FR_CAUSE_NONE, FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };

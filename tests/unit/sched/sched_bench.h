@@ -76,6 +76,7 @@ static const struct word words[] = {
     {"begin", {.kind = FR_EV_BEGIN}},
     {"resume", {.kind = FR_EV_RESUME}},
     {"tick", {.kind = FR_EV_TICK}},
+    {"vain", {.kind = FR_EV_NO_PROGRESS}},
     {"up", {.kind = FR_EV_NODE_UP}},
     {"down", {.kind = FR_EV_NODE_DOWN}},
     {"refused", {.kind = FR_EV_NODE_REFUSED}},

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Chains of allocations over the commands of fakeslurm: a training that brings no newer checkpoint ends, others go
+on. usage: slurm_chain.py BUILD"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import slurm_lib
+import trainer_lib as t
+
+NODES = """slurm:
+  work: %s/work
+  rpc: 60
+  allocations:
+    train: {nodes: 2, cpus: 1, time: 30m, chain: 6}
+"""
+# Attempt N writes the rows of line N of the file `rows`, and waits for the file go.N.
+FIT = """test "$NODE_RANK" = 1 || sed -n "$FLOWRUN_ATTEMPT_NO p" rows | tr ';' '\\n' >> m.jsonl
+until [ -e go.$FLOWRUN_ATTEMPT_NO ]; do sleep 0.1; done
+"""
+flowrun = program = None
+env = {}
+
+
+def sh(*words):
+    p = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                       env={**os.environ, **env}, timeout=600, text=True, errors="replace")
+    return p.returncode, p.stdout
+
+
+def status():
+    code, text = sh(flowrun, "status", "--json")
+    return json.loads(text) if code == 0 else {}
+
+
+def rows_of(no, text):
+    """Whether the rows of that attempt have come."""
+    folders = [os.path.join(at, name) for at, _, names in os.walk("state/runs") for name in names if "/metrics" in at]
+    for path in folders:
+        if re.search(r"a@train1\D+%d\b" % no, os.path.basename(path)):
+            with open(path) as f:
+                return text in f.read()
+    return False
+
+
+def row(checkpoint):
+    return '{"step": 1}' if checkpoint is None else '{"step": 1, "checkpoint": %d}' % checkpoint
+
+
+def run(what, attempts, on, ends):
+    """attempts: the checkpoints that the rows of each name; all but the last one are preempted."""
+    for name in os.listdir("."):
+        if name == "m.jsonl" or name.startswith("go."):
+            os.remove(name)
+    subprocess.run(["rm", "-rf", "state/runs"], check=True)
+    with open("rows", "w") as f:
+        f.write("".join(";".join(row(c) for c in one) + "\n" for one in attempts))
+    with open("fit.yaml", "w") as f:
+        f.write("name: fit\nnodes: nodes.yaml\ntasks:\n  a: {on: %s, metrics: %s/m.jsonl, retry: {times: 0}, run: 'cd %s && sh fit.sh'}\n"
+                % (on, t.folder, t.folder))
+    going = slurm_lib.Flowrun([flowrun, "fit.yaml"], **env)
+    for no, one in enumerate(attempts, 1):
+        if no < len(attempts):
+            t.until("%s: rows of attempt %d" % (what, no), lambda: rows_of(no, row(one[-1])))
+            job = status()["allocations"][-1]["job"]
+            t.same("%s: preempted" % what, sh(program, t.folder + "/cluster", "end", str(job), "PREEMPTED")[0], 0)
+        elif ends is None:
+            t.until("%s: rows of attempt %d" % (what, no), lambda: rows_of(no, row(one[-1])))
+            t.same("%s: it goes on" % what, {x["state"] for x in status()["tasks"]}, {"running"})
+            open("go.%d" % no, "w").close()
+    t.same(what + ": exit status", going.ended(), 0 if ends is None else 1)
+    got = status()
+    t.same(what, {(x["state"], x["cause"], x["attempts"]) for x in got["tasks"]},
+           {("succeeded" if ends is None else "failed", ends or "exit", len(attempts))})
+    t.same(what + ": allocations", len(got["allocations"]), len(attempts))
+    if ends:
+        t.has(what, got["tasks"][0]["reason"], "two allocations in a row brought no newer checkpoint")
+
+
+def main():
+    global flowrun, program
+    flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
+    program = os.path.abspath(os.path.join(sys.argv[1], "tests/e2e/fakeslurm"))
+    t.begin_plain()
+    os.makedirs("home")
+    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
+    t.same("a cluster", sh(program, "init", t.folder + "/cluster", "4")[0], 0)
+    with open("cluster/slurm.conf", "w") as f:
+        f.write("Nodes=4\nKillWait=5\nMinJobAge=300\n")
+    env.update(SLURM_CONF=t.folder + "/cluster/slurm.conf", PATH="%s/cluster/bin:%s" % (t.folder, os.environ["PATH"]))
+    for name, text in (("nodes.yaml", NODES % t.folder), ("fit.sh", FIT)):
+        with open(name, "w") as f:
+            f.write(text)
+    run("the same checkpoint thrice", [[100], [100], [100]], "train1", "no_progress")
+    run("of a gang, too", [[100], [100], [100]], "train, gang: true", "no_progress")
+    run("a newer one that only the next attempt tells of", [[100], [100], [200], [200], [300]], "train1", None)
+    run("a newer one in between", [[100], [100, 200], [100]], "train1", None)
+    run("a task that names none", [[None], [None], [None], [None]], "train1", None)
+    sh(program, t.folder + "/cluster", "stop")
+    t.finish()
+
+
+main()
