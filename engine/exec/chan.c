@@ -309,6 +309,7 @@ static bool take_messages(struct fr_chan *ch)
                 fr_chan_lost(ch, &err, false);
             return rc == FR_OK;
         }
+        ch->answered = false;
         rc = fr_chan_message(ch, &m, ev, &err);
         if (rc != FR_OK && ch->serial == serial)
             fr_chan_lost(ch, &err, false);
@@ -350,6 +351,19 @@ static void on_up(void *arg)
         send_hello(ch);
 }
 
+/* The first piece of a message that srun brings is answered at once (wire.h). */
+static void answer_piece(struct fr_chan *ch)
+{
+    struct fr_msg m = {.type = FR_MSG_CREDIT};
+
+    if (!fr_wire_waits(&ch->in) || ch->answered || ch->node.transport != FR_TRANSPORT_PLACE ||
+        ch->state != FR_CHAN_UP)
+        return;
+    ch->answered = true;
+    if (ch->out.n == 0)
+        fr_chan_put(ch, &m);
+}
+
 static void on_bytes(void *arg, const char *p, size_t n)
 {
     struct fr_chan *ch = arg;
@@ -367,6 +381,7 @@ static void on_bytes(void *arg, const char *p, size_t n)
         ch->unanswered_ms = -1;
         if (ch->state == FR_CHAN_UP) /* before that, noise is no progress */
             ch->received_ms = fr_sys.mono_ms();
+        answer_piece(ch);
         fr_chan_flush(ch);
     }
 }

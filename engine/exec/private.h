@@ -137,6 +137,7 @@ struct fr_chan {
     bool was_up;                    /* was up before: permanent errors are tried again, too */
     bool nowhere;                   /* IDLE: a place that nobody knows yet */
     bool link_up;
+    bool answered;           /* FR_TRANSPORT_PLACE: a piece of the message that comes was */
     bool holds_slot;         /* of FR_EXEC_CONNECTS: until the login is done */
     bool unknown_ref_logged; /* an error for an unknown ref was logged on this connection */
     bool failed;             /* no memory for a message: the connection ends at the next tick */

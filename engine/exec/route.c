@@ -231,7 +231,8 @@ enum fr_rc fr_chan_find(struct fr_chan *ch, struct fr_err *err)
 
     if (rc != FR_BUSY)
         fr_link_destroy(&ch->link); /* it may be another machine now */
-    if (rc == FR_OK && ch->ex->args.make_link == NULL)
+    ch->in.swaps = ch->ex->args.make_link == NULL;
+    if (rc == FR_OK && ch->in.swaps)
         rc = place.runner->ops->make(
             place.runner->self, &(struct fr_runner_command){.what = place.what, .argv = place.argv},
             &ch->link, err);

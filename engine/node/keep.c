@@ -374,6 +374,7 @@ static enum fr_rc begin(struct keep *k, struct fr_err *err)
     k->serve.self = a->self;
     k->serve.build = a->build;
     k->serve.descriptors = a->descriptors;
+    k->serve.answers = true;
     k->serve.passed = a->inside ? keep_inside(a->environ, &k->arena) : fr_keep_environ;
     if (k->serve.passed == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for names of variables");

@@ -85,7 +85,8 @@ struct fr_keep_box {
 enum fr_rc fr_keep_boxed(const struct fr_keep_args *a, const struct fr_keep_box *box,
                          struct fr_err *err);
 
-/* Joins in and out with the keeper of that place until one of them ends. FR_NOTFOUND: no keeper
+/* Joins in and out with the keeper of that place until one of them ends; out gets the bytes swapped
+ * (wire/wire.h). FR_NOTFOUND: no keeper
  * listens there, and none of its attempts has a process (`flownode relay` ends with status 3).
  * FR_BUSY: no keeper listens there, and some may have. Ignores USR1, USR2, CONT and TERM: Slurm
  * sends them to all steps of a job, and the keeper ends the link once it has closed. */

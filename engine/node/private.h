@@ -140,10 +140,10 @@ struct srv {
     struct fr_arena arena; /* for the whole connection: the base environment */
     struct fr_strs environ;
     struct fr_wire_in in;
-    struct fr_buf ctl, out; /* messages waiting; bytes being written */
-    uint64_t credit;        /* bulk bytes that the engine still takes */
-    uint64_t owed;          /* bulk bytes received and not yet granted again */
-    bool hello, over;
+    struct fr_buf ctl, out;      /* messages waiting; bytes being written */
+    uint64_t credit;             /* bulk bytes that the engine still takes */
+    uint64_t owed;               /* bulk bytes received and not yet granted again */
+    bool hello, over, answered;  /* answered: a piece of the message that comes */
     struct fr_id store, channel; /* of hello: whose connection this is */
     uint64_t epoch;
     struct srv_run *runs; /* owns */

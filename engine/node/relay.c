@@ -3,6 +3,7 @@
 #include "engine/node/keep_place.h"
 
 #include "engine/base/sys.h"
+#include "engine/wire/wire.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -15,6 +16,7 @@ enum { RELAY_PIECE = 64 << 10, BUSY_TICK_MS = 20 };
 struct way { /* of the bytes in one direction */
     int from, to;
     size_t at, n; /* bytes[at..n) wait to be written */
+    bool swaps;   /* bytes for srun (wire.h) */
     bool ended;   /* from has ended */
     char bytes[RELAY_PIECE];
 };
@@ -34,6 +36,8 @@ static bool move(struct way *w)
         w->ended = k == 0 || (k < 0 && !again(errno)); /* the other side of a terminal has gone */
         w->at = 0;
         w->n = k > 0 ? (size_t)k : 0;
+        if (w->swaps)
+            fr_wire_swap(w->bytes, w->n);
     }
     if (w->at == w->n)
         return true;
@@ -148,7 +152,7 @@ enum fr_rc fr_relay(const char *folder, int place, int in, int out, struct fr_er
         fr_sys.set_nonblock(out, true);
         fr_sys.set_nonblock(fd, true);
         ways[0] = (struct way){.from = in, .to = fd};
-        ways[1] = (struct way){.from = fd, .to = out};
+        ways[1] = (struct way){.from = fd, .to = out, .swaps = true};
         join(&ways[0], &ways[1]);
     }
     fr_fd_close(&fd);

@@ -209,9 +209,15 @@ static void read_input(struct srv *s)
         if (fr_wire_next(&s->in, &arena, &m, &got, &err) != FR_OK) {
             srv_end(s, &err);
         } else if (got) {
+            s->answered = false;
             take_checked(s, &m);
         }
         fr_arena_finish(&arena);
+    }
+    if (s->a->answers && s->hello && fr_wire_waits(&s->in) && !s->answered) {
+        s->answered = true;
+        if (s->ctl.n == 0 && s->out.n == 0)
+            srv_send(s, &(struct fr_msg){.type = FR_MSG_CREDIT});
     }
 }
 

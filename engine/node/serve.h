@@ -22,6 +22,7 @@ struct fr_serve_args {
     const char *const *passed;
     const volatile bool *closing; /* once true, no attempt starts; NULL: never. Shared memory */
     volatile int64_t *heard_ms;   /* set to mono_ms() with each input; NULL. Shared memory */
+    bool answers;                 /* srun brings the input: pieces are answered (wire.h) */
 };
 
 /* FR_OK when the input ended. FR_PROTO: the other side broke the protocol, or a newer connection

@@ -46,6 +46,16 @@ void fr_wire_feed(struct fr_wire_in *in, const void *p, size_t n)
         in->taken = 0;
     }
     fr_buf_add(&in->raw, p, n);
+    if (in->swaps && !in->raw.bad)
+        fr_wire_swap(in->raw.p + in->raw.n - n, n);
+}
+
+void fr_wire_swap(char *p, size_t n)
+{
+    const char other = (char)0xfe;
+
+    for (size_t i = 0; i < n; i++)
+        p[i] = p[i] == '\n' ? other : p[i] == other ? '\n' : p[i];
 }
 
 static enum fr_rc no_magic(const struct fr_wire_in *in, struct fr_err *err)
@@ -142,6 +152,11 @@ enum fr_rc fr_wire_next(struct fr_wire_in *in, struct fr_arena *arena, struct fr
     in->part.n = 0;
     *got = rc == FR_OK;
     return rc;
+}
+
+bool fr_wire_waits(const struct fr_wire_in *in)
+{
+    return in->taken < in->raw.n || in->part.n > 0;
 }
 
 void fr_wire_finish(struct fr_wire_in *in)

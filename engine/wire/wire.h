@@ -24,6 +24,12 @@
  * means unreachable, and nothing is concluded from it. A node reports without a request on attempts
  * that were named on this connection: launched, ended, and state (tombstoned) when the supervisor
  * dies before go.
+ *
+ * Over srun (a place of an allocation). Who gets the first piece of a message answers at once, with
+ * a credit of 0 bytes where there is nothing to say: srun carries pieces (1 KiB of stdin) over a
+ * TCP connection that holds a small one back until the one before is acknowledged, at once with the
+ * other side's bytes, else up to 40 ms later (RFC 896, RFC 1122 4.2.3.2). In what comes from the
+ * node newlines and bytes 0xFE have changed places (fr_wire_swap): srun writes each line by itself.
  */
 #ifndef FR_WIRE_WIRE_H
 #define FR_WIRE_WIRE_H
@@ -65,18 +71,23 @@ enum fr_rc fr_msg_put(const struct fr_msg *m, struct fr_buf *out, struct fr_err 
 /* Received bytes. Zero it to start; on the engine's side set magic, to wait for FR_WIRE_MAGIC. */
 struct fr_wire_in {
     bool magic;         /* still skipping to the magic */
+    bool swaps;         /* what is fed was swapped */
     struct fr_buf raw;  /* owns: bytes not yet taken */
     struct fr_buf part; /* owns: payload of a message whose last frame is still to come */
     size_t taken;       /* of raw */
 };
 
 void fr_wire_feed(struct fr_wire_in *in, const void *p, size_t n);
+void fr_wire_swap(char *p, size_t n); /* swapped twice they are as before */
 
 /* Takes the next whole message. *got is false when more bytes are needed. All that *m points to
  * lives in arena. A message of an unknown type is skipped. FR_PROTO: the stream cannot go on (while
  * the magic is awaited, err quotes the bytes that came instead). */
 enum fr_rc fr_wire_next(struct fr_wire_in *in, struct fr_arena *arena, struct fr_msg *m, bool *got,
                         struct fr_err *err);
+
+/* Bytes of a message whose end is still to come are there. */
+bool fr_wire_waits(const struct fr_wire_in *in);
 
 void fr_wire_finish(struct fr_wire_in *in);
 

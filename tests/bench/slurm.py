@@ -95,14 +95,20 @@ def one():
     row("srun --overlap true", "%.1f ms: flowrun takes %.3f of it" % (theirs * 1000, ours / theirs))
 
 
+def shown(name):
+    """Seconds from the start of a task that prints a file to the end of its run: its log is copied, and its job is given back."""
+    (task,), _, end = flowrun("log", "  t: {needs: [first], on: wide1, log: {max: 1GiB}, run: 'cat %s/%s'}\n" % (t.folder, name))
+    return end - task["started_wall"] / 1000
+
+
 def log():
     with open("lines", "w") as f:
         f.write("".join("%099d\n" % i for i in range(LOG_BYTES // 100)))
+    open("none", "w").close()
     size = os.path.getsize("lines")
-    (task,), _, end = flowrun("log", "  t: {needs: [first], on: wide1, log: {max: 1GiB}, run: 'cat %s/lines'}\n" % t.folder)
-    ours = end - task["started_wall"] / 1000  # its log is copied, and its job is given back
+    ours = shown("lines") - shown("none")
     job = held()
-    theirs = timed([*step(job), "-u", "cat", t.folder + "/lines"])
+    theirs = timed([*step(job), "-u", "cat", t.folder + "/lines"]) - timed([*step(job), "-u", "cat", t.folder + "/none"])
     s.run(["scancel", str(job)])
     row("a log of %d MB over a link: flowrun" % (size >> 20), "%.1f MB/s" % (size / ours / 1e6))
     row("srun -u cat", "%.1f MB/s: flowrun has %.2f of it" % (size / theirs / 1e6, theirs / ours))

@@ -40,6 +40,7 @@ def test_up():
         homes.add(lines[0])
         t.same("place %d: what came" % n, lines[2:], ["log 1288900", "ended exit 0 0", "state unknown", "status 0"])
     t.same("homes", len(homes), 2)
+    t.same("a piece of a message is answered", k.say(2, ["piece"], k.relay_words(folder, 1))[1:], ["answered", "status 0"])
     t.same("another host", k.relay(folder, 1, SLURMD_NODENAME="nid009"),
            (1, "flownode relay: place 1 is on nid001, and this is nid009\n"))
     other = k.Keeper(folder, 2)

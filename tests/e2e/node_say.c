@@ -12,7 +12,8 @@
  *   read            "read" and, below it, what came of its log so far
  *   end             "ended CAUSE CODE SURVIVORS", once it has ended
  *   stop, ack       sent
- *   wait            "closed", once COMMAND has closed its output
+ *   piece           "answered", once one half of a message has got a credit of 0 bytes; then the
+ * other wait            "closed", once COMMAND has closed its output
  *
  * The last line is "status N": how COMMAND ended.
  */
@@ -73,6 +74,21 @@ static void await_end(struct client *c, struct fr_id id)
            e.survivors.n);
 }
 
+static void send_pieces(struct client *c)
+{
+    struct fr_msg m = {.type = FR_MSG_FACTS, .facts = {7}};
+    struct fr_buf b = {0};
+
+    CHECK(fr_msg_put(&m, &b, NULL) == FR_OK);
+    fr_write_full(c->to, b.p, b.n / 2);
+    while (!c->closed && client_expect(c, FR_MSG_CREDIT, any).credit.bytes != 0)
+        ;
+    printf("answered\n");
+    fr_write_full(c->to, b.p + b.n / 2, b.n - b.n / 2);
+    client_expect(c, FR_MSG_FACTS_ARE, any);
+    fr_buf_finish(&b);
+}
+
 static void send_one(struct client *c, enum fr_msg_type type, struct fr_id id)
 {
     struct fr_msg m = {.type = type};
@@ -113,6 +129,8 @@ static int act(struct client *c, char **word, struct fr_id *id)
             client_stop(c, *id, 0);
         else if (strcmp(what, "notice") == 0)
             notice = true;
+        else if (strcmp(what, "piece") == 0)
+            send_pieces(c);
         else if (strcmp(what, "wait") == 0)
             while (!c->closed)
                 client_next(c);
@@ -137,6 +155,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct client_args args = {.epoch = strtoull(argv[1], NULL, 10), .argv = argv + command + 1};
+    for (int i = command; i < argc; i++)
+        args.relay = args.relay || strcmp(argv[i], "relay") == 0;
     struct client c = client_begin(&args);
     if (!c.closed)
         say_id("hello", c.node.home);

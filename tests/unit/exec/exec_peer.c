@@ -282,6 +282,7 @@ static void on_message(struct peer *p, const struct fr_msg *m)
         peer_say(p, &pong);
         break;
     case FR_MSG_CREDIT:
+        p->answers += m->credit.bytes == 0;
         p->credit += m->credit.bytes;
         p->credit_max = p->credit > p->credit_max ? p->credit : p->credit_max;
         break;
@@ -513,12 +514,8 @@ void peer_linger(int64_t ms)
     peer_state.linger_ms = ms;
 }
 
-void peer_setup(struct peer_world *w, size_t nodes)
-{
-    peer_setup_limits(w, nodes, 30000, 120000);
-}
-
-void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms, int64_t retry_for_ms)
+/* node: of each, but for its name. */
+static void setup(struct peer_world *w, size_t nodes, const struct fr_exec_node *node)
 {
     static const char *const names[PEER_NODES] = {"n",  "n1", "n2", "n3", "n4",  "n5",
                                                   "n6", "n7", "n8", "n9", "n10", "n11"};
@@ -538,8 +535,8 @@ void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms, i
     w->n = nodes;
     for (size_t i = 0; i < nodes; i++) {
         w->nodes[i].loop = &w->loop;
-        w->infos[i] = (struct fr_exec_node){
-            .name = names[i], .connect_ms = connect_ms, .retry_for_ms = retry_for_ms};
+        w->infos[i] = *node;
+        w->infos[i].name = names[i];
     }
     args = (struct fr_nodes_args){.loop = &w->loop.loop,
                                   .control = {{1}},
@@ -550,6 +547,35 @@ void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms, i
     run = (struct fr_nodes_run){.id = {{1}}, .nodes = w->infos, .n = nodes, .sink = {sink, w}};
     CHECK(fr_nodes_create(&w->all, &args, &err) == FR_OK);
     CHECK(fr_nodes_join(w->all, &run, &w->ex, &err) == FR_OK);
+}
+
+void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms, int64_t retry_for_ms)
+{
+    setup(w, nodes, &(struct fr_exec_node){.connect_ms = connect_ms, .retry_for_ms = retry_for_ms});
+}
+
+void peer_setup(struct peer_world *w, size_t nodes)
+{
+    peer_setup_limits(w, nodes, 30000, 120000);
+}
+
+static enum fr_rc find_place(void *arg, const struct fr_exec_node *node, struct fr_arena *arena,
+                             struct fr_exec_place *out, struct fr_err *err)
+{
+    (void)arg;
+    (void)node;
+    (void)arena;
+    (void)err;
+    *out = (struct fr_exec_place){0}; /* make_link has it */
+    return FR_OK;
+}
+
+void peer_setup_place(struct peer_world *w)
+{
+    setup(w, 1,
+          &(struct fr_exec_node){
+              .transport = FR_TRANSPORT_PLACE, .connect_ms = 30000, .retry_for_ms = 120000});
+    fr_nodes_places(w->all, find_place, NULL);
 }
 
 static void free_all(struct fr_exec_event *ev)

@@ -42,6 +42,7 @@ struct peer {
     struct fr_msg got[256]; /* all but pings, credit and who joins, of all connections */
     size_t n_got;
     int pings;
+    int answers;      /* credits of 0 bytes */
     size_t taken;     /* bytes of all connections */
     const char *boot; /* NULL: "boot-1" */
     uint32_t proto;   /* its maximum; 0: FR_PROTO_MAX */
@@ -84,6 +85,8 @@ void peer_setup(struct peer_world *w, size_t nodes);
 /* With that connect.timeout and connect.retry_for, instead of 30 s and 120 s. */
 void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms,
                        int64_t retry_for_ms);
+/* One node, a place of an allocation. */
+void peer_setup_place(struct peer_world *w);
 void peer_finish(struct peer_world *w);
 
 /* Brings the connection to a node up, and takes the event that says so. */

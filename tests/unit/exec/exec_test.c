@@ -385,6 +385,43 @@ static void test_credit(void)
     peer_finish(&w);
 }
 
+/* A log in two pieces: how often the engine answered the first. */
+static int answers_to_a_piece(struct peer_world *w)
+{
+    struct peer *p = &w->nodes[0];
+    struct fr_msg m = {.type = FR_MSG_LOG, .log = {A, 0, 0, FR_STR("all of it")}};
+    struct fr_exec_attempt a = {0, A};
+    struct fr_buf b = {0};
+    int before;
+
+    peer_connect(w, 0);
+    CHECK(w->ex.ops->attach(w->ex.self, a, (struct fr_exec_have){0}, NULL) == FR_OK);
+    peer_run(w);
+    before = p->answers;
+    CHECK(fr_msg_put(&m, &b, NULL) == FR_OK);
+    fr_buf_add(&p->out, b.p, b.n / 2);
+    peer_run(w);
+    CHECK_INT(peer_events(w, FR_EXEC_LOG), 0);
+    before = p->answers - before;
+    fr_buf_add(&p->out, b.p + b.n / 2, b.n - b.n / 2);
+    peer_run(w);
+    CHECK_INT(peer_events(w, FR_EXEC_LOG), 1);
+    fr_buf_finish(&b);
+    peer_finish(w);
+    return before;
+}
+
+static void test_pieces(void)
+{
+    static struct peer_world w;
+
+    check_row("a piece of a message that srun brings is answered, no other");
+    peer_setup_place(&w);
+    CHECK_INT(answers_to_a_piece(&w), 1);
+    peer_setup(&w, 1);
+    CHECK_INT(answers_to_a_piece(&w), 0);
+}
+
 /* A command is given until it is taken. */
 #define INSIST(call)                                                                               \
     do {                                                                                           \
@@ -462,6 +499,7 @@ int main(void)
     test_over_credit();
     test_questions();
     test_credit();
+    test_pieces();
     test_no_memory();
     return check_done();
 }

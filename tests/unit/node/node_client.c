@@ -96,7 +96,7 @@ static void say_hello(struct client *c, const struct client_args *args)
 
 struct client client_begin(const struct client_args *args)
 {
-    struct client c = {.in = {.magic = true}};
+    struct client c = {.in = {.magic = true, .swaps = args->relay}};
     int to[2] = {-1, -1}, from[2] = {-1, -1};
 
     CHECK(fr_sys.pipe(to) == 0 && fr_sys.pipe(from) == 0);

@@ -48,6 +48,7 @@ struct client_args {
     size_t descriptors; /* that it may have open; 0: any number */
     bool no_credit;     /* none is granted at first */
     char *const *argv;  /* a command that carries the bytes to a serve; NULL: serve is a child */
+    bool relay;         /* it is a relay, whose bytes are swapped */
 };
 
 /* Starts serve and says hello. A home refuses an epoch below that of an earlier connection. */
