@@ -95,6 +95,9 @@ a: {on: box, run: 'echo "in $OF_IMAGE at $PATH of $SLURM_JOB_ID, rank ${RANK-non
     for place in ("box1", "box2"):
         t.has("in the image at " + place, text, "a@%s | in /i.sqsh at " % place)
     t.same("the image's PATH, and no rank of the step", text.count("/bin:/usr/bin of ") - text.count("rank none"), 0)
+    path = pipeline("{pyxis: /c.sqsh}", "a: {on: box, run: 'echo in $OF_IMAGE'}", more="copies: 2")
+    code, text = ask(path)
+    t.same("copies of it", (code, text.count("| in /c.sqsh")), (0, 2))
     pipeline("{pyxis: missing}", "a: {on: box, run: 'true'}")
     t.has("an image that is not there", not_begun("no image"), "pyxis: failed to import docker image: missing")
 
