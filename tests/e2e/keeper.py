@@ -467,7 +467,7 @@ def test_lease():
     first, second = k.Keeper(folder, 1, **env), k.Keeper(folder, 2, **env)
     first.up()
     second.up()
-    script = "until test -e %s/go; do sleep 0.05; done; echo done" % t.folder
+    script = "until test -e %s/go.lease; do sleep 0.05; done; echo done" % t.folder
     attempt = k.Say(1, ["start", script], k.relay_words(folder, 1)).line("started")
     waits = k.Say(1, ["prepare", "true", "wait"], k.relay_words(folder, 2), place=2)
     waits.line("prepared")
@@ -478,7 +478,7 @@ def test_lease():
     t.same("which renews the lease", k.read(folder + "/lease.0"), "renewed\n")
     t.until("it is quiet again", lambda: "quiet.1.2" in lease_files(folder))
     t.same("a place where something runs is not", [x for x in lease_files(folder) if x.endswith(".1")], [])
-    open("go", "w").close()
+    open("go.lease", "w").close()
     t.until("it ends", lambda: k.carriers(attempt) == [])
     t.same("and again", k.say(3, ["start", "true", "end", "ack", "state"], k.relay_words(folder, 2), place=2)[2:],
            ["ended exit 0 0", "state unknown", "status 0"])
