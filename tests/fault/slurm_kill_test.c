@@ -14,6 +14,9 @@
  * more; the rules of world.h and slurm.h hold. The table says how often each was done, by the state
  * of the newest allocation in the store at that moment.
  *
+ * The first two are done with copies, too: an array of which the first element does the tasks of
+ * both places, as the other one begins too late.
+ *
  * Without a kill: how soon it is learnt that a job failed, and what follows from that.
  *
  *     slurm_kill_test [SEED]          all of it
@@ -39,12 +42,19 @@ enum way {
     LOGIN_COMMIT,
     LOGIN_EFFECT,
     LOGIN_CUT,
+    COPIES_COMMIT,
+    COPIES_LOST,
+    COPIES_LATE,
+    COPIES_TWIN,
     WAYS
 };
 
+enum pipeline { HERE, LOGIN, COPIES, PIPELINES };
+
 static const struct {
     const char *name;
-    bool login, cuts;
+    enum pipeline of;
+    bool cuts;
     unsigned points;        /* kinds, as bits */
     enum sim_stroke stroke; /* of a command that dies at its effect */
     enum sim_stroke first;  /* NONE, or there is a kill before: at the first effect */
@@ -56,10 +66,17 @@ static const struct {
     [AGAIN_LOST] = {"again, lost", .points = 1u << SIM_AT_COMMIT, .first = SIM_STROKE_LOST},
     [AGAIN_LATE] = {"again, late", .points = 1u << SIM_AT_COMMIT, .first = SIM_STROKE_LATE},
     [AGAIN_TWIN] = {"again, twin", .points = 1u << SIM_AT_COMMIT, .first = SIM_STROKE_TWIN},
-    [LOGIN_COMMIT] = {"login: commit", .login = true, .points = 1u << SIM_AT_COMMIT},
-    [LOGIN_EFFECT] = {"login: effect", .login = true, .points = 1u << SIM_AT_EFFECT},
-    [LOGIN_CUT] = {"login: cut", .login = true, .cuts = true,
+    [LOGIN_COMMIT] = {"login: commit", .of = LOGIN, .points = 1u << SIM_AT_COMMIT},
+    [LOGIN_EFFECT] = {"login: effect", .of = LOGIN, .points = 1u << SIM_AT_EFFECT},
+    [LOGIN_CUT] = {"login: cut", .of = LOGIN, .cuts = true,
                    .points = 1u << SIM_AT_EFFECT | 1u << SIM_AT_ANSWER | 1u << SIM_AT_ARRIVE},
+    [COPIES_COMMIT] = {"copies: commit", .of = COPIES, .points = 1u << SIM_AT_COMMIT},
+    [COPIES_LOST] = {"copies: effect, lost", .of = COPIES, .points = 1u << SIM_AT_EFFECT,
+                     .stroke = SIM_STROKE_LOST},
+    [COPIES_LATE] = {"copies: effect, late", .of = COPIES, .points = 1u << SIM_AT_EFFECT,
+                     .stroke = SIM_STROKE_LATE},
+    [COPIES_TWIN] = {"copies: effect, twin", .of = COPIES, .points = 1u << SIM_AT_EFFECT,
+                     .stroke = SIM_STROKE_TWIN},
 };
 
 #define TASKS                                                                                      \
@@ -78,8 +95,15 @@ static const struct {
     "    work: /work\n"                                                                            \
     "    rpc: 60\n"
 
-static const char here[] = HEAD TASKS;
-static const char there[] = HEAD "    login: {address: login, user: me}\n" TASKS;
+/* The second copy begins so late that the first one does the tasks of both places. */
+static const char *const pipelines[PIPELINES] = {
+    [HERE] = HEAD TASKS,
+    [LOGIN] = HEAD "    login: {address: login, user: me}\n" TASKS,
+    [COPIES] = HEAD "    allocations: {n: {copies: 2, time: 30m, idle: 3s}}\n"
+                    "tasks:\n"
+                    "  a: {on: n, argv: [sim, \"300\", \"0\"]}\n"
+                    "  pause: {on: n3, needs: [a], argv: [sim, \"9000\", \"0\"]}\n"
+                    "  c: {on: n, needs: [pause], argv: [sim, \"500\", \"0\"]}\n"};
 
 /* Of allocations, and of the command that is at its effect. */
 static const char *const states[] = {"none",     "wanted", "submitting", "looking", "queued",
@@ -149,18 +173,18 @@ static void begin(struct world *world)
 {
     struct stroke *k = world->test;
 
-    sim_slurm_begin(&k->slurm, world, ways[k->way].login);
+    sim_slurm_begin(&k->slurm, world, ways[k->way].of == LOGIN);
     k->begun = ways[k->way].first == SIM_STROKE_NONE;
     world->sim.on_point = on_point;
     world->restart_max_us = 5000000;
 }
 
 static const char ends[] = "SELECT key, state, attempt_no FROM instance ORDER BY key";
-static struct fr_buf want[2]; /* of the undisturbed run: here, with a login node */
+static struct fr_buf want[PIPELINES]; /* of the undisturbed run of each */
 
 static void check_ends(struct stroke *k)
 {
-    struct fr_buf got = {0}, *wanted = &want[ways[k->way].login];
+    struct fr_buf got = {0}, *wanted = &want[ways[k->way].of];
 
     world_rows(&w, ends, &got);
     sim_slurm_check_end(&k->slurm);
@@ -188,7 +212,7 @@ static bool run(enum way way, int point, uint64_t seed, bool tell)
 
     w.test = &k;
     w.settled = true;
-    if (world_run(&w, ways[way].login ? there : here, seed, begin))
+    if (world_run(&w, pipelines[ways[way].of], seed, begin))
         check_ends(&k);
     if (tell)
         print_story();
@@ -286,6 +310,7 @@ int main(int argc, char **argv)
     world_setup();
     run(COMMIT, 0, seed, one != WAYS && (int)strtol(argv[2], NULL, 10) == 0);
     run(LOGIN_COMMIT, 0, seed, one != WAYS && (int)strtol(argv[2], NULL, 10) == 0);
+    run(COPIES_COMMIT, 0, seed, one != WAYS && (int)strtol(argv[2], NULL, 10) == 0);
     if (one != WAYS)
         run(one, (int)strtol(argv[2], NULL, 10), seed, true);
     for (int way = 0; way < WAYS && one == WAYS; way++)
@@ -295,8 +320,8 @@ int main(int argc, char **argv)
         print_table();
     if (one == WAYS)
         test_failing(seed);
-    fr_buf_finish(&want[0]);
-    fr_buf_finish(&want[1]);
+    for (int i = 0; i < PIPELINES; i++)
+        fr_buf_finish(&want[i]);
     world_clean();
     return check_done();
 }

@@ -17,7 +17,9 @@ enum {
     LATE_US = 90 * SECOND_US,
     TWIN_US = 190 * SECOND_US,
     PROVE_MS = 800,
-    LOGS_AT = 1 /* descriptor of what a command prints */
+    LATER_US = 20 * SECOND_US, /* that an element waits which is not the first */
+    TAG_PREFIX = 27,           /* digits before the index of an element */
+    LOGS_AT = 1                /* descriptor of what a command prints */
 };
 
 static bool never(void *arg)
@@ -40,6 +42,15 @@ static struct sim_slurm *slurm_of(void)
 {
     return world_of(sim)->slurm;
 }
+
+/* A command, as the controller hears of it. */
+struct late {
+    int64_t us;
+    char tag[40], folder[120];
+    int places;
+    unsigned elements; /* of an array: a bit for each index */
+    int64_t limit_ms, cancels;
+};
 
 /* ---- jobs ---- */
 
@@ -73,7 +84,7 @@ static bool has_claim(struct sim_job *job, int place)
     char mine[40], path[200];
     const struct sim_inode *claim;
 
-    snprintf(mine, sizeof(mine), "%lld 0\n", (long long)job->id);
+    snprintf(mine, sizeof(mine), "%lld 0\n", (long long)job->array);
     if (place == 0 && !exists(job, "claim"))
         put(job, "claim", mine);
     while (!exists(job, "claim") && !job->told)
@@ -172,8 +183,9 @@ static void work(struct sim_job *job, int place)
     job->working++;
     snprintf(name, sizeof(name), "place.%d", place + 1);
     snprintf(text, sizeof(text),
-             "job %lld\nrestarts 0\nhost node%d\naddress 10.0.0.%d\nhome /home-%lld\npid 1\n",
-             (long long)job->id, place + 1, place + 1, (long long)job->id);
+             "job %lld\nrestarts 0\nown %lld\nhost node%d\naddress 10.0.0.%d\nhome /home-%lld\n",
+             (long long)job->array, (long long)job->id, job->machine + place, job->machine + place,
+             (long long)job->id);
     put(job, name, text);
     job->up[place] = true;
     sim_block(is_told, job, job->began_us + job->limit_ms * 1000);
@@ -181,7 +193,7 @@ static void work(struct sim_job *job, int place)
         job->word = "TIMEOUT";
     job->told = true;
     snprintf(name, sizeof(name), "place.%d.closed", place + 1);
-    snprintf(text, sizeof(text), "job %lld\nrestarts 0\n", (long long)job->id);
+    snprintf(text, sizeof(text), "job %lld\nrestarts 0\n", (long long)job->array);
     if (close_place(job, place))
         put(job, name, text);
 }
@@ -197,6 +209,8 @@ static int keeper(void *arg)
         job->state = SIM_RUNNING;
         job->began_us = sim->now_us;
         world_tell(job->w, "slurm: job %lld begins", (long long)job->id);
+        if (job->index >= 0 && sim_lookup(job->w->slurm->front, job->folder) == NULL)
+            sim_put_bytes(job->w->slurm->front, job->folder, NULL, 0); /* its script does */
     }
     pass_us(SECOND_US / 10 * (1 + k->place));
     if (job->state == SIM_RUNNING && sim_lookup(job->w->slurm->front, job->folder) == NULL)
@@ -209,8 +223,7 @@ static int keeper(void *arg)
     return 0;
 }
 
-static struct sim_job *submit(struct sim_slurm *s, const char *tag, const char *folder, int places,
-                              int64_t limit_ms)
+static struct sim_job *submit_one(struct sim_slurm *s, const struct late *l, int index)
 {
     struct sim_job *job = &s->jobs[s->n_jobs];
 
@@ -220,24 +233,53 @@ static struct sim_job *submit(struct sim_slurm *s, const char *tag, const char *
     }
     *job = (struct sim_job){.w = world_of(sim),
                             .id = 4711 + (int64_t)s->n_jobs++,
-                            .places = places,
-                            .limit_ms = limit_ms,
+                            .index = index,
+                            .machine = 1 + (index > 0 ? index % SIM_PLACES : 0),
+                            .places = l->places,
+                            .limit_ms = l->limit_ms,
                             .submit_us = sim->now_us,
-                            .start_us = sim->now_us + s->queue_us,
-                            .keepers = places};
-    snprintf(job->tag, sizeof(job->tag), "%s", tag);
-    snprintf(job->folder, sizeof(job->folder), "%s", folder);
-    world_tell(job->w, "slurm: job %lld of %.8s", (long long)job->id, tag);
-    for (int i = 0; i < places; i++) {
+                            .start_us = sim->now_us + s->queue_us + (index > 0 ? LATER_US : 0),
+                            .keepers = l->places};
+    job->array = job->id;
+    snprintf(job->tag, sizeof(job->tag), "%s", l->tag);
+    snprintf(job->folder, sizeof(job->folder), "%s", l->folder);
+    if (index >= 0) {
+        snprintf(job->tag + TAG_PREFIX, 6, "%05d", index);
+        snprintf(strrchr(job->folder, '/') + 1 + TAG_PREFIX, 6, "%05d", index);
+    }
+    world_tell(job->w, "slurm: job %lld of %.8s, element %d", (long long)job->id, l->tag, index);
+    for (int i = 0; i < l->places; i++) {
         const struct keeper k = {job, i};
 
-        sim_name(sim_start(&sim->machines[1 + i], keeper, &k, sizeof(k))->comm, "keeper");
+        sim_name(sim_start(&sim->machines[job->machine + i], keeper, &k, sizeof(k))->comm,
+                 "keeper");
     }
     return job;
 }
 
+/* Ids of elements begin behind that of the array, which the last of them has. */
+static struct sim_job *submit(struct sim_slurm *s, const struct late *l)
+{
+    struct sim_job *first = NULL, *job;
+
+    for (int i = 0; i < 32; i++) {
+        if (l->elements != 0 && (l->elements >> i & 1) == 0)
+            continue;
+        if ((job = submit_one(s, l, l->elements != 0 ? i : -1)) == NULL)
+            return NULL;
+        first = first != NULL ? first : job;
+        job->array = first->array;
+        job->id++;
+        if (l->elements >> i <= 1)
+            break;
+    }
+    s->jobs[s->n_jobs - 1].id = first->array;
+    return first;
+}
+
 static void cancel(struct sim_job *job)
 {
+    job->gone = job->state == SIM_PENDING && job->index >= 0;
     if (job->state == SIM_PENDING)
         end_job(job, "CANCELLED");
     else if (job->state == SIM_RUNNING && job->word == NULL)
@@ -251,44 +293,39 @@ void sim_slurm_kill(struct sim_job *job, const char *word)
     end_job(job, word);
     for (int i = 0; i < job->places; i++) {
         job->up[i] = false;
-        sim_crash(&sim->machines[1 + i], false);
+        sim_crash(&sim->machines[job->machine + i], false);
     }
 }
 
 struct sim_job *sim_slurm_at(struct sim_slurm *s, const struct sim_machine *m)
 {
-    size_t place = (size_t)(m - sim->machines) - 1;
+    int machine = (int)(m - sim->machines);
 
-    for (size_t i = s->n_jobs; i > 0; i--)
-        if (place < SIM_PLACES && s->jobs[i - 1].up[place])
-            return &s->jobs[i - 1];
+    for (size_t i = s->n_jobs; i > 0; i--) {
+        struct sim_job *job = &s->jobs[i - 1];
+
+        if (machine >= job->machine && machine < job->machine + job->places &&
+            job->up[machine - job->machine])
+            return job;
+    }
     return NULL;
 }
 
 /* ---- the controller hears of a command later ---- */
 
-struct late {
-    int64_t us;
-    char tag[40], folder[120];
-    int places;
-    int64_t limit_ms, cancels;
-};
-
-static struct sim_job *job_of(struct sim_slurm *s, int64_t id)
-{
-    for (size_t i = 0; i < s->n_jobs; i++)
-        if (s->jobs[i].id == id)
-            return &s->jobs[i];
-    return NULL;
-}
-
 static void perform(struct sim_slurm *s, const struct late *l, struct sim_job **job)
 {
     *job = NULL;
     if (l->cancels == 0)
-        *job = submit(s, l->tag, l->folder, l->places, l->limit_ms);
-    else if ((*job = job_of(s, l->cancels)) != NULL)
+        *job = submit(s, l);
+    for (size_t i = 0; l->cancels != 0 && i < s->n_jobs; i++) {
+        int index = s->jobs[i].index;
+
+        if (s->jobs[i].array != l->cancels || (index >= 0 && (l->elements >> index & 1) == 0))
+            continue;
+        *job = &s->jobs[i];
         cancel(*job);
+    }
 }
 
 static int controller(void *arg)
@@ -351,16 +388,26 @@ static int sbatch(struct sim_slurm *s, const void *arg)
 {
     struct late l = {.places = (int)atoll(option(arg, "--nodes")),
                      .limit_ms = atoll(option(arg, "--time")) * 60000};
-    const char *output = option(arg, "--output");
+    const char *list = option(arg, "--array"), *script = "";
     char text[40];
     struct sim_job *job;
 
     s->submits++;
     snprintf(l.tag, sizeof(l.tag), "%s", option(arg, "--job-name") + 3);
-    snprintf(l.folder, sizeof(l.folder), "%.*s", (int)(strrchr(output, '/') - output), output);
+    for (size_t i = 1; sim_arg(arg, i) != NULL; i++)
+        script = sim_arg(arg, i);
+    snprintf(l.folder, sizeof(l.folder), "%.*s", (int)(strrchr(script, '/') - script), script);
+    for (const char *at = list; *at != '\0'; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0)) {
+        int from = (int)atoll(at), to = from;
+
+        if (strchr(at, '-') != NULL && strcspn(at, "-") < strcspn(at, ","))
+            to = (int)atoll(strchr(at, '-') + 1);
+        for (; from <= to; from++)
+            l.elements |= 1u << from;
+    }
     if (!take_effect(s, &l, &job) || job == NULL)
         return 1;
-    snprintf(text, sizeof(text), "%lld\n", (long long)job->id);
+    snprintf(text, sizeof(text), "%lld\n", (long long)job->array);
     say(text);
     return 0;
 }
@@ -368,7 +415,12 @@ static int sbatch(struct sim_slurm *s, const void *arg)
 static int scancel(struct sim_slurm *s, const void *arg)
 {
     struct late l = {.cancels = atoll(sim_arg(arg, 1))};
+    const char *word;
     struct sim_job *job;
+
+    for (size_t i = 1; (word = sim_arg(arg, i)) != NULL; i++)
+        if (strchr(word, '_') != NULL && atoll(word) == l.cancels)
+            l.elements |= 1u << atoll(strchr(word, '_') + 1);
 
     return take_effect(s, &l, &job) ? 0 : 1;
 }
@@ -391,12 +443,20 @@ static void put_job(struct fr_buf *out, const struct sim_job *job)
     bool ended = job->state == SIM_ENDED, waits = job->state == SIM_PENDING;
     int64_t end = ended ? job->end_us : job->began_us + job->limit_ms * 1000;
     const char *hosts = job->began_us == 0 ? "" : job->places > 1 ? "node[1-2]" : "node1";
+    char tag[40];
 
-    fr_buf_fmt(out, "%lld|%lld|%s|%s|0:00|0:00", (long long)job->id, (long long)job->id,
+    snprintf(tag, sizeof(tag), "%s", job->tag);
+    if (job->index >= 0) {
+        snprintf(tag + TAG_PREFIX, 6, "00000");
+        fr_buf_fmt(out, "%lld_%d", (long long)job->array, job->index);
+    } else {
+        fr_buf_fmt(out, "%lld", (long long)job->id);
+    }
+    fr_buf_fmt(out, "|%lld|%s|%s|0:00|0:00", (long long)(waits ? job->array : job->id),
                ended ? job->word : words[job->state], waits ? "Priority" : "None");
     put_time(out, wall_of(job->began_us != 0 ? job->began_us : ended ? job->end_us : 0));
     put_time(out, waits ? 0 : wall_of(end));
-    fr_buf_fmt(out, "|%s|%s|fr-%s\n", hosts, hosts[0] != '\0' ? "node1" : "n/a", job->tag);
+    fr_buf_fmt(out, "|%s|%s|fr-%s\n", hosts, hosts[0] != '\0' ? "node1" : "n/a", tag);
 }
 
 static int squeue(struct sim_slurm *s, const void *arg)
@@ -404,9 +464,13 @@ static int squeue(struct sim_slurm *s, const void *arg)
     const char *names = option(arg, "--name");
     struct fr_buf out = {0};
 
-    for (size_t i = 0; i < s->n_jobs; i++)
-        if (strstr(names, s->jobs[i].tag) != NULL)
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        char part[40];
+
+        snprintf(part, sizeof(part), "%.*s", TAG_PREFIX, s->jobs[i].tag);
+        if (!s->jobs[i].gone && strstr(names, part) != NULL)
             put_job(&out, &s->jobs[i]);
+    }
     if (out.n > 0)
         say(out.p);
     fr_buf_finish(&out);
@@ -500,7 +564,6 @@ static int serve(void *arg)
 {
     struct sim_machine *m = sim->cur->m;
     struct sim_job *job = sim_slurm_at(slurm_of(), m);
-    int place = (int)(m - sim->machines) - 1;
     char home[80];
     struct fr_serve_args a;
 
@@ -508,7 +571,7 @@ static int serve(void *arg)
     if (job == NULL)
         return 3;
     home_of(job, home);
-    a = args_of(job, place, home);
+    a = args_of(job, (int)(m - sim->machines) - job->machine, home);
     return fr_serve(&a, NULL) == FR_OK ? 0 : 1;
 }
 
@@ -525,10 +588,27 @@ static int serve_login(void *arg)
     return fr_serve(&a, NULL) == FR_OK ? 0 : 1;
 }
 
+struct sim_machine *sim_slurm_machine(struct sim_slurm *s, const char *name)
+{
+    struct sim_machine *m = &sim->machines[world_machine(name)];
+    struct fr_buf tag = {0};
+    char sql[160];
+
+    snprintf(sql, sizeof(sql),
+             "SELECT tag FROM allocation WHERE copy = %d AND state <> 'over' ORDER BY id DESC",
+             (int)(m - sim->machines));
+    world_rows(s->w, sql, &tag);
+    for (size_t i = 0; tag.n > 0 && i < s->n_jobs; i++)
+        if (strncmp(s->jobs[i].tag, tag.p, strlen(s->jobs[i].tag)) == 0)
+            m = &sim->machines[s->jobs[i].machine];
+    fr_buf_finish(&tag);
+    return m;
+}
+
 enum fr_rc sim_slurm_link(struct sim_slurm *s, const struct fr_exec_node *node, struct fr_link *out,
                           struct fr_err *err)
 {
-    struct sim_machine *m = &sim->machines[world_machine(node->name)];
+    struct sim_machine *m = sim_slurm_machine(s, node->name);
 
     if (node->login)
         return sim_link_create(out, &sim->machines[SIM_LOGIN], serve_login);

@@ -1,6 +1,7 @@
 /*
  * A cluster under Slurm in the simulated machine room: its controller, which no process is, the
- * commands that ask it, and the keepers of the jobs' places. Place K of an allocation is machine K.
+ * commands that ask it, and the keepers of the jobs' places. Place K of an allocation is machine K,
+ * and so is element K - 1 of an array; elements begin long after each other.
  * The commands run on control, or on the login node; WORK lies there, and keepers reach it, too.
  *
  * What squeue and scontrol print is what Slurm 22.05 printed (tests/unit/slurm).
@@ -18,13 +19,17 @@ enum sim_job_state { SIM_PENDING, SIM_RUNNING, SIM_ENDED };
 
 struct sim_job {
     struct world *w;
-    int64_t id;
+    int64_t id;    /* its own; the last element of an array has the array's */
+    int64_t array; /* of an element; else id */
+    int index;     /* -1: it is no element */
+    int machine;   /* of its first place */
     char tag[40], folder[120];
     int places;
     enum sim_job_state state;
     const char *word; /* Slurm's, once it has ended or is about to: "CANCELLED"; NULL */
     int64_t start_us; /* it begins then */
     int64_t limit_ms, submit_us, began_us, end_us;
+    bool gone;   /* squeue does not know it: an element that was cancelled as it waited */
     bool told;   /* its keepers have TERM */
     bool twin;   /* another job has the claim */
     int working; /* so many keepers had the claim */
@@ -60,6 +65,8 @@ void sim_slurm_begin(struct sim_slurm *s, struct world *w, bool login);
 /* The link to the node of that name: a place, or the login node. */
 enum fr_rc sim_slurm_link(struct sim_slurm *s, const struct fr_exec_node *node, struct fr_link *out,
                           struct fr_err *err);
+/* Where a place is: that of a copy is where the row says that the copy is. */
+struct sim_machine *sim_slurm_machine(struct sim_slurm *s, const char *name);
 struct sim_job *sim_slurm_at(struct sim_slurm *s, const struct sim_machine *m); /* NULL: none up */
 /* It ends at once, without a word of its keepers; what it had is killed. */
 void sim_slurm_kill(struct sim_job *job, const char *word);

@@ -1,5 +1,5 @@
 /* The rules: when a command starts, and in the end. */
-#include "tests/sim/world.h"
+#include "tests/sim/slurm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,7 +225,9 @@ void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn 
         return;
     }
     r->spawned_us = s->now_us;
-    if (m != &s->machines[world_machine(r->node)])
+    if (m != (w->slurm != NULL && env_of(sp, "FLOWRUN_EXECUTOR")[0] == 's'
+                  ? sim_slurm_machine(w->slurm, r->node)
+                  : &s->machines[world_machine(r->node)]))
         world_violated(w, "%s of node %s runs on %s", r->task, r->node, m->name);
     check_alone(w, r);
     check_generation(w, r);
