@@ -53,7 +53,7 @@ enum {
     FR_BULK_MAX = 16000,        /* bytes of data in one log, get_data or put_data */
     FR_MSG_MAX = 4 << 20,       /* bytes of payload of one message */
     FR_PREAMBLE_MAX = 64 << 10, /* bytes before the magic */
-    FR_CREDIT_MAX = 256 << 10,  /* bulk bytes in flight a node and direction */
+    FR_CREDIT_MAX = 1 << 20,  /* bulk bytes in flight a node and direction */
     FR_PIPE_WINDOW = 64 << 10,  /* bytes for a command's stdin that it has not taken yet */
     FR_PIPE_ERRORS = 4096,      /* bytes of a command's stderr in pipe_end */
     FR_PING_MS = 4000,
