@@ -36,6 +36,12 @@ NOT_RUN = {
         "for night in": "nightly.sh",
         "publish@n1 gave": "nightly.sh",
     },
+    "docs/slurm.md": {
+        "cp examples/clusters/slurm.yaml": "slurm.py train, where Slurm is",
+        "flowrun pipelines/deepseek-lora.yaml": "the same, with a model that is not there",
+        "allocation wide: 120 queued": "slurm_copies.py",
+        "node1: the container of": "slurm_container.py",
+    },
     "docs/trainer.md": {"flowtrain init --example": "docs.sh", "flowtrain generate": "docs.sh", "flowtrain merge": "docs.sh"},
 }
 
