@@ -79,9 +79,10 @@ static void add_size(struct args *a, const struct fr_allocation_spec *spec)
 
 void fr_slurm_tag(const char *any, int64_t element, char tag[33])
 {
-    size_t n = FR_SLURM_TAG - FR_SLURM_INDEX;
+    size_t n = FR_SLURM_TAG - FR_SLURM_INDEX, length = strnlen(any, FR_SLURM_TAG);
 
-    memmove(tag, any, FR_SLURM_TAG);
+    memmove(tag, any, length);
+    memset(tag + length, '\0', FR_SLURM_TAG - length);
     for (size_t i = FR_SLURM_TAG; element > 0 && i-- > n; element = (element - 1) / 10 + 1)
         tag[i] = (char)('0' + (element - 1) % 10);
     tag[FR_SLURM_TAG] = '\0';
