@@ -1,7 +1,8 @@
 /*
  * train: one `flowtrain launch` a node; the head is rank 0. Its output goes to our log and to
- * node<RANK>.log in the output folder. From the second attempt on it resumes. Before that, each
- * node checks by `flowtrain plan` whether the run fits.
+ * node<RANK>.log in the output folder. A further attempt goes on from the newest resume state of
+ * its own run (--resume_run). Before that, each node checks by `flowtrain plan` whether the run
+ * fits.
  */
 #include "tasks/gpu.h"
 #include "tasks/launch.h"
@@ -95,7 +96,7 @@ static enum fr_rc add_direct(struct fr_job *job, struct fr_launch *l, struct fr_
 }
 
 static enum fr_rc add_args(struct fr_job *job, struct fr_launch *l, const char *output_dir,
-                           bool resume, struct fr_err *err)
+                           struct fr_err *err)
 {
     const char *events = fr_input_path(job, "logging_dir");
     int64_t silence_ms = fr_input_int(job, "ddp_timeout", 120000);
@@ -113,8 +114,7 @@ static enum fr_rc add_args(struct fr_job *job, struct fr_launch *l, const char *
     fr_launch_flag(job, l, "ddp_timeout", "%lld", (long long)((silence_ms + 999) / 1000));
     for (size_t i = 0; i < n; i++)
         fr_launch_add(job, l, more[i]);
-    if (resume)
-        fr_launch_flag(job, l, "resume_from_checkpoint", "last");
+    fr_launch_flag(job, l, "resume_run", "%s", fr_env("FLOWRUN_RUN", "none"));
     return fr_inputs_ok(job, err);
 }
 
@@ -316,7 +316,7 @@ static enum fr_rc train(struct fr_job *job, struct fr_err *err)
     }
     resume = resume || l.generation > 1;
     if (rc == FR_OK)
-        rc = add_args(job, &l, output_dir, resume, err);
+        rc = add_args(job, &l, output_dir, err);
     if (rc == FR_OK)
         rc = set_nccl(job, err);
     if (rc != FR_OK)

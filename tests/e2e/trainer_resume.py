@@ -278,6 +278,23 @@ def shared_folder():
     t.has("from the state", runs[0].text(), "from global step 4")
 
 
+def own_run():
+    """--resume_run: a run goes on where it has been, and what another one left is not its own."""
+    def run(name, rate, **more):
+        got = t.launch("owned", 2, steps=STEPS, learning_rate=rate, resume_run=name, overwrite_output_dir=True, **more)
+        t.same("run %s" % name, got.wait(), 0)
+        return got.text()
+
+    t.check("a new folder: from the beginning", "Continuing training" not in run("a", 1e-3, save_steps=4))
+    shutil.rmtree("owned/resume/step-8")
+    t.has("the same run goes on", run("a", 1e-3), "from global step 4")
+    t.check("another run begins, whatever lies there", "Continuing training" not in run("b", 5e-4))
+    t.same("and nothing of the first is left", sorted(t.losses("owned")), list(range(1, STEPS + 1)))
+    shutil.rmtree("owned/resume/step-8")
+    t.check("the first run begins anew, too", "Continuing training" not in run("a", 1e-3))
+    t.same("its states", sorted(os.listdir("owned/resume")), ["step-%d" % k for k in (2, 4, 6, 8)])
+
+
 def full_disk():
     os.mkdir("small")
     if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=640k", "none", "small"],
@@ -307,7 +324,7 @@ def main():
     t.train("uninterrupted", "ref", 2, steps=STEPS)
     t.same("all steps are logged", sorted(t.losses("ref")), list(range(1, STEPS + 1)))
     parts = {"stop": (stops,), "save": (killed_while_saving, full_disk),
-             "state": (states, strays, other_runs, lost_node, shared_folder)}
+             "state": (states, strays, other_runs, lost_node, shared_folder, own_run)}
     for part in parts[sys.argv[2]]:
         part()
     t.finish()

@@ -30,7 +30,7 @@ FLAGS = {
     "max_grad_norm": 0.01, "lr_scheduler_kwargs": '{"min_lr": 1e-4}', "warmup_steps": 1, "warmup_ratio": 0.5,
     "bf16": True, "fp16": True, "use_cpu": True, "no_cuda": True, "device": ["auto", "cpu"], "recompute": ["auto", "all", "none"], "deepspeed": t.ZERO3, "seed": 5, "data_seed": 6,
     "logging_dir": "boards",
-    "resume_from_checkpoint": "last", "overwrite_output_dir": True, "save_only_model": True,
+    "resume_from_checkpoint": "last", "resume_run": "a", "overwrite_output_dir": True, "save_only_model": True,
     "logging_first_step": True, "no_resume_state": True, "disable_tqdm": True,
     "save_strategy": ["no", "steps", "epoch"],
     "logging_strategy": ["no", "steps", "epoch"], "save_steps": 1, "logging_steps": 1, "save_total_limit": 1,

@@ -116,7 +116,7 @@ struct tr_args {
     int64_t early_stopping_steps;      /* evaluations without a better metric; -1: off */
 
     /* output */
-    const char *output_dir, *logging_dir, *resume_from_checkpoint;
+    const char *output_dir, *logging_dir, *resume_from_checkpoint, *resume_run;
     bool use_muon;
     enum tr_adamw_name optim;      /* see enum tr_adamw_name: groups of names */
     enum tr_save_dtype save_dtype; /* of trained weights */

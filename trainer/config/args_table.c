@@ -41,8 +41,7 @@ static const char *const loaders[] = {
 /* clang-format on */
 
 /* Reasons of several rows. */
-#define VOCAB                                                                                      \
-    "add tokens to tokenizer.json beforehand; --resize_vocab adds rows for them"
+#define VOCAB "add tokens to tokenizer.json beforehand; --resize_vocab adds rows for them"
 #define OPTIM "the optimizer is AdamW"
 #define ADAM "AdamW takes --adam_beta1, --adam_beta2, --adam_epsilon and --weight_decay"
 #define PROFILER "it belongs to --enable_torch_profiler; use --trace"
@@ -141,6 +140,8 @@ const struct tr_arg tr_arg_table[] = {
     TEXT(logging_dir, NULL, "TensorBoard folder; default OUTPUT_DIR/runs/…"),
     TEXT(resume_from_checkpoint, NULL,
          "true, last (may start anew), or a checkpoint, also of another trainer"),
+    TEXT(resume_run, NULL,
+         "name of this run: goes on from the newest state if that is of this run"),
     BOOL(overwrite_output_dir, "false", "start anew in a folder that holds a run"),
     BOOL(save_only_model, "false", "checkpoints hold the adapter alone"),
     CHOICE(save_dtype, "auto", saved_types,

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { RUN_NAME_MAX = 4096 };
+
 static void lock_path(const char *dir, char out[PATH_MAX])
 {
     (void)snprintf(out, PATH_MAX, "%s/.training.lock", dir);
@@ -110,6 +112,34 @@ static bool takes_model(const struct tr_args *a)
     return strncmp(name + 1, "checkpoint-", 11) == 0 && strcmp(model, out) == 0;
 }
 
+static void run_path(const char *dir, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%.4000s/.training.run", dir);
+}
+
+bool tr_output_is_of(const char *dir, const char *run)
+{
+    struct fr_buf b = {0};
+    char path[PATH_MAX];
+    bool is;
+
+    run_path(dir, path);
+    is = run != NULL && fr_file_read(path, RUN_NAME_MAX, &b, NULL) == FR_OK && !b.bad &&
+         fr_str_is((struct fr_str){b.p, b.n}, run);
+    fr_buf_finish(&b);
+    return is;
+}
+
+enum fr_rc tr_output_sign(const char *dir, const char *run, struct fr_err *err)
+{
+    char path[PATH_MAX];
+
+    if (tr_output_is_of(dir, run))
+        return FR_OK;
+    run_path(dir, path);
+    return fr_file_write(path, run, strlen(run), 0600, err);
+}
+
 /* A finished adapter, or model, from an earlier run is never overwritten by accident. */
 static enum fr_rc check(const struct tr_args *a, struct fr_err *err)
 {
@@ -125,7 +155,7 @@ static enum fr_rc check(const struct tr_args *a, struct fr_err *err)
                        "--output_dir than %s",
                        a->model_name_or_path, a->output_dir);
     if (a->overwrite_output_dir || a->resume_from_checkpoint != NULL ||
-        tr_resume_any(a->output_dir))
+        tr_output_is_of(a->output_dir, a->resume_run) || tr_resume_any(a->output_dir))
         return FR_OK;
     for (; *names != NULL; names++) {
         (void)snprintf(path, sizeof(path), "%s/%s", a->output_dir, *names);

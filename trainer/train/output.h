@@ -22,6 +22,11 @@ enum fr_rc tr_output_open(const struct tr_args *a, bool first, int *lock, struct
 enum fr_rc tr_output_folders(const char *dir, struct tr_comm *comm, int *folders,
                              struct fr_err *err);
 
+/* Whether the run of that name began in this folder last. run NULL: no. */
+bool tr_output_is_of(const char *dir, const char *run);
+/* It begins there now: what an earlier run left is read, or gone. */
+enum fr_rc tr_output_sign(const char *dir, const char *run, struct fr_err *err);
+
 /* Removes and releases the lock; does nothing for -1. */
 void tr_output_close(const struct tr_args *a, int *lock);
 

@@ -402,10 +402,15 @@ static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
     return FR_OK;
 }
 
+static const char *resumes_from(const struct tr_run *r)
+{
+    return r->own ? "last" : r->args->resume_from_checkpoint;
+}
+
 /* From a resume state of this program, or a checkpoint of another. */
 static enum fr_rc resume(struct tr_run *r, struct fr_err *err)
 {
-    const char *from = r->args->resume_from_checkpoint;
+    const char *from = resumes_from(r);
     struct tr_foreign foreign;
     enum fr_rc rc = tr_foreign_find(from, r->args->output_dir, r->env.comm, &foreign, err);
 
@@ -426,7 +431,7 @@ static enum fr_rc resume(struct tr_run *r, struct fr_err *err)
 static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
-    const char *from = a->resume_from_checkpoint;
+    bool writes = tr_resume_writes(&r->resume, r->env.comm);
     enum fr_rc rc = FR_OK;
 
     if ((rc = tr_optim_begin(&r->optim, err)) != FR_OK)
@@ -438,12 +443,13 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
         rc = tr_optim_set(&r->optim, r->flat, err);
     if (rc != FR_OK)
         return rc;
-    if (from == NULL && a->overwrite_output_dir) {
-        if (tr_resume_writes(&r->resume, r->env.comm))
-            rc = tr_resume_clear(a->output_dir, err);
-        return rc;
-    }
-    return resume(r, err);
+    if (resumes_from(r) != NULL || !a->overwrite_output_dir)
+        rc = resume(r, err);
+    else if (writes)
+        rc = tr_resume_clear(a->output_dir, err);
+    if (rc == FR_OK && writes && a->resume_run != NULL)
+        rc = tr_output_sign(a->output_dir, a->resume_run, err);
+    return rc;
 }
 
 static enum fr_rc open_model(struct tr_run *r, struct fr_err *err)
@@ -457,17 +463,25 @@ static enum fr_rc open_model(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-/* Which nodes share the output folder. */
+/* Which nodes share the output folder, and whether this run has begun there. */
 static enum fr_rc look_at_folders(struct tr_run *r, struct fr_err *err)
 {
     size_t nodes = r->env.comm->nodes > 1 ? (size_t)r->env.comm->nodes : 1;
     int *folders = fr_arena_array(&r->arena, nodes, sizeof(*folders));
+    double own;
+    enum fr_rc rc;
 
     if (folders == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %zu nodes", nodes);
     r->resume.output_dir = r->args->output_dir;
     r->resume.folders = folders;
-    return tr_output_folders(r->args->output_dir, r->env.comm, folders, err);
+    if ((rc = tr_output_folders(r->args->output_dir, r->env.comm, folders, err)) != FR_OK)
+        return rc;
+    own = tr_resume_writes(&r->resume, r->env.comm) &&
+          tr_output_is_of(r->args->output_dir, r->args->resume_run);
+    rc = tr_comm_host_sum(r->env.comm, &own, 1, err);
+    r->own = own > 0;
+    return rc;
 }
 
 enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,

@@ -71,6 +71,7 @@ struct tr_run {
     size_t moved[TR_MOVES][TR_LINK_CLASSES]; /* counters when the step began */
     int64_t began_ms, tokens_before;         /* when the step began */
     bool resumed;
+    bool own; /* this run has begun in the output folder before: --resume_run */
 };
 
 enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,

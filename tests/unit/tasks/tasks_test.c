@@ -98,9 +98,10 @@ static void test_train_command(struct bed *b)
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (!CHECK(says(&first.out, words[i])))
             printf("missing: %s\n", words[i]);
-    CHECK(!says(&first.out, "resume_from_checkpoint"));
-    CHECK(says(&second.out, "--resume_from_checkpoint last"));
-    CHECK(says(&third.out, "--resume_from_checkpoint last"));
+    CHECK(!says(&second.out, "resume_from_checkpoint")); /* what lies there may be another run's */
+    CHECK(says(&first.out, "--resume_run run1"));
+    CHECK(says(&second.out, "--resume_run run1"));
+    CHECK(says(&third.out, "--resume_run run1"));
     CHECK(access("/w", F_OK) != 0);
     static const char *const vars[] = {"FLOWRUN_WORK",       "FLOWRUN_RUN", "FLOWRUN_GPUS",
                                        "FLOWRUN_GENERATION", "NNODES",      "NODE_RANK",
