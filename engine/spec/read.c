@@ -277,10 +277,10 @@ static void read_number(struct loader *l, const struct fr_yaml *y, const struct 
         if (f->shape == SHAPE_SIZE)
             expected = fr_type_name(FR_T_SIZE);
         else if (f->shape == SHAPE_DURATION)
-            expected = f->min > 0 ? fr_arena_fmt(l->arena,
-                                                 "a duration of %.0fs or more, like 10s or 1h30m",
-                                                 f->min / 1000)
-                                  : fr_type_name(FR_T_DURATION);
+            expected = f->min > 0
+                           ? fr_arena_fmt(l->arena, "a duration of %.0fs or more, like 1h30m",
+                                          f->min / 1000)
+                           : fr_type_name(FR_T_DURATION);
         ok = f->shape == SHAPE_SIZE ? fr_parse_size(s, &v, NULL) == FR_OK
              : f->shape == SHAPE_LIMIT && fr_str_is(s, "never")
                  ? true

@@ -64,7 +64,7 @@ static const struct {
     {"days elsewhere", "schedule: {every: 1h, days: all}\n",
      "p.yaml:1:29: days says nothing here; expected it with cron:"},
     {"too short a period", "schedule: {every: 9s}\n",
-     "p.yaml:1:19: every is '9s'; expected a duration of 10s or more, like 10s or 1h30m"},
+     "p.yaml:1:19: every is '9s'; expected a duration of 10s or more, like 1h30m"},
     {"a list without times", "schedule: {at: []}\n",
      "p.yaml:1:16: at is an empty list; expected one time or a list of 1 to 1000"},
     {"a time that is none", "schedule: {at: [2026-12-24, 2026-13-01]}\n",

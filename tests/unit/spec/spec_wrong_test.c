@@ -385,7 +385,7 @@ static const struct {
      "p.yaml:5:36: port is '70000'; expected a whole number from 1 to 65535\n"
      "p.yaml:5:43: a node has no key 'gpu'; did you mean 'gpus'?\n"
      "p.yaml:6:5: a node needs the key 'name'\n"
-     "p.yaml:7:35: timeout is '0s'; expected a duration of 1s or more, like 10s or 1h30m\n"
+     "p.yaml:7:35: timeout is '0s'; expected a duration of 1s or more, like 1h30m\n"
      "p.yaml:7:50: retry_for is 'often'; expected never or a duration like 10s, above "
      "zero\n"
      "p.yaml:8:5: address of node 'n6' is '[::1'; expected a name, or an address like ::1\n"
