@@ -42,7 +42,8 @@ enum fr_rc keep_base_make(const struct keep_place *p, struct fr_err *err);
 enum fr_rc keep_home_make(const struct keep_place *p, struct fr_err *err);
 
 /* keep_sweep.c: removes the home, whose keeper has closed. keep_sweep: those that keepers of other
- * jobs of this user left on this node and that no process of an attempt belongs to. */
+ * jobs of this user left on this node, unless an attempt there has processes or an end that no
+ * engine has. */
 void keep_remove(const struct keep_place *p);
 void keep_sweep(const struct keep_place *p);
 

@@ -49,7 +49,7 @@ static int lock_of(const char *home)
 static void sweep_one(const char *base, const char *name)
 {
     char path[FR_HOME_MAX];
-    size_t live = 0;
+    size_t owed = 0;
     int lock;
 
     if (snprintf(path, sizeof(path), "%s/%s", base, name) >= (int)sizeof(path))
@@ -60,7 +60,7 @@ static void sweep_one(const char *base, const char *name)
     }
     if ((lock = lock_of(path)) < 0)
         return;
-    if (fr_closing_count(path, &live, NULL) == FR_OK && live == 0)
+    if (fr_closing_owed(path, &owed, NULL) == FR_OK && owed == 0)
         remove_home(base, name);
     fr_fd_close(&lock);
 }

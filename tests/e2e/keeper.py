@@ -252,7 +252,7 @@ def test_sweep():
     base = "%s/flowrun-%d/" % (k.tmp, os.getuid())
     keepers = {tag: k.Keeper(k.allocation(tag), 1) for tag in ("dead", "used", "lives")}
     homes = {tag: keeper.up()["home"] for tag, keeper in keepers.items()}
-    k.say(1, ["start", "true", "end"], k.relay_words(keepers["dead"].folder, 1))
+    k.say(1, ["start", "true", "end", "ack", "state"], k.relay_words(keepers["dead"].folder, 1))
     link = k.Say(1, ["start", "echo up; exec sleep 1000", "log", "up", "wait"], k.relay_words(keepers["used"].folder, 1))
     live = link.line("started")
     link.line("log")
