@@ -63,7 +63,7 @@ def fails(one):
     one.wait(box("third") + ".includes('st-skipped')", what="the third box left out")
     one.wait("document.querySelector('.failure:not([hidden])')?.innerText.includes('second')", what="the first failure on top")
     one.wait_text("looking")
-    same("the title", one.eval("document.title"), "✗ 1 act · flowrun")
+    one.wait("document.title === '✗ 1 act · flowrun'", what="the title of its end, which is told behind that of its last task")
     same("in the list", listed(), [{"failed": 1, "upstream_failed": 1, "succeeded": 1}, "sfp"])
     check("what differs from the default", "who everybody" in one.eval("document.querySelector('.diff').innerText").replace("\n", " "))
 
