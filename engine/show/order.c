@@ -22,15 +22,11 @@ enum {
 static void print_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_str text)
 {
     struct fr_str seen = fr_line_seen(text.p, text.n);
-    struct fr_buf b = {0};
 
-    if (show->opts.json) {
+    if (show->opts.json)
         json_line(show, inst, wall_ms, seen);
-        return;
-    }
-    fr_buf_fmt(&b, "%s | ", show->model.plan->insts[inst].key);
-    fr_buf_visible(&b, seen.p, seen.n);
-    show_print(show, CLI_OUT_OUTPUT, wall_ms, &b);
+    else
+        show_output(show, inst, wall_ms, seen);
 }
 
 /* Prints the complete lines of an instance's text; all: also the incomplete last line. */

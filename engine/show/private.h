@@ -45,6 +45,9 @@ struct cli_show {
     bool ending;                          /* the next frame is the last, without a table */
     int64_t begun_ms, drawn_ms, pause_ms; /* pause: least time between two frames */
     struct show_table table;
+    struct fr_buf line; /* the line that is made */
+    char clock[16];     /* of second clock_s, as lines begin with it */
+    int64_t clock_s;
     struct cli_curves *curves; /* owns; NULL: none are shown */
 };
 
@@ -52,6 +55,8 @@ struct cli_show {
  * bytes in text are already visible. */
 void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms,
                 struct fr_buf *text);
+/* The same of a line of an instance's output, whose control bytes are made visible. */
+void show_output(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_str text);
 
 /* show.c: a state or a change of the run, in words. */
 void show_state(struct cli_show *show, const struct fr_note *note);

@@ -44,25 +44,54 @@ void cli_show_destroy(struct cli_show *show)
     cli_curves_destroy(show->curves);
     cli_model_finish(&show->model);
     fr_buf_finish(&show->table.text);
+    fr_buf_finish(&show->line);
     fr_sys.free(show);
+}
+
+/* Begins a line: the time is made once a second, as output may be a million lines of it. */
+static void begin_line(struct cli_show *show, int64_t wall_ms)
+{
+    time_t s = (time_t)(wall_ms / 1000);
+    struct tm tm;
+
+    if (show->clock_s != s || show->clock[0] == '\0') {
+        show->clock_s = s;
+        show->clock[0] = '\0';
+        if (localtime_r(&s, &tm) != NULL)
+            strftime(show->clock, sizeof(show->clock), "%H:%M:%S", &tm);
+    }
+    show->line.n = 0;
+    fr_buf_text(&show->line, show->clock);
+    fr_buf_add(&show->line, " ", 1);
+}
+
+static void end_line(struct cli_show *show, enum cli_out_kind kind)
+{
+    fr_buf_add(&show->line, "\n", 1);
+    if (!show->line.bad)
+        cli_out_add(show->opts.out, kind, show->line.p, show->line.n);
+    else
+        fr_buf_finish(&show->line);
+    if (show->live)
+        live_soon(show);
 }
 
 void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, struct fr_buf *text)
 {
-    time_t s = (time_t)(wall_ms / 1000);
-    struct fr_buf line = {0};
-    char clock[16] = "";
-    struct tm tm;
-
-    if (localtime_r(&s, &tm) != NULL)
-        strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
-    fr_buf_fmt(&line, "%s %s\n", clock, text->n > 0 ? text->p : "");
-    if (!line.bad && !text->bad)
-        cli_out_add(show->opts.out, kind, line.p, line.n);
-    fr_buf_finish(&line);
+    begin_line(show, wall_ms);
+    fr_buf_add(&show->line, text->p, text->n);
+    show->line.bad = show->line.bad || text->bad;
     fr_buf_finish(text);
-    if (show->live)
-        live_soon(show);
+    end_line(show, kind);
+}
+
+void show_output(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_str text)
+{
+    begin_line(show, wall_ms);
+    fr_buf_text(&show->line, show->model.plan->insts[inst].key);
+    fr_buf_add(&show->line, " | ", 3);
+    fr_buf_visible(&show->line, text.p, text.n);
+    end_line(show, CLI_OUT_OUTPUT);
 }
 
 void cli_show_say(struct cli_show *show, const char *fmt, ...)

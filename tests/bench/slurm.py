@@ -73,7 +73,7 @@ def step(job):
 
 
 def many():
-    ours, wall, _ = flowrun("many", "".join("  t%d: {needs: [first], on: wide%d, run: 'true'}\n" % (i, i % 3 + 1) for i in range(TASKS)))
+    ours, wall, _ = flowrun("many", "".join("  t%d: {needs: [first], on: wide%d, argv: ['true']}\n" % (i, i % 3 + 1) for i in range(TASKS)))
     asked = sum(1 for _ in open("asked"))
     job = held()
     loop = timed(["xargs", "-P%d" % AT_ONCE, "-I{}", *step(job), "true"], input=b"x\n" * TASKS)
@@ -89,7 +89,7 @@ def many():
 
 
 def one():
-    chain = "".join("  t%d: {needs: [%s], on: wide1, run: 'true'}\n" % (i, "t%d" % (i - 1) if i else "first") for i in range(50))
+    chain = "".join("  t%d: {needs: [%s], on: wide1, argv: ['true']}\n" % (i, "t%d" % (i - 1) if i else "first") for i in range(50))
     ours = span(flowrun("one", chain)[0]) / 50
     job = held()
     theirs = statistics.median(timed([*step(job), "true"]) for _ in range(20))
