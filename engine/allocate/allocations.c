@@ -108,7 +108,7 @@ static enum fr_rc load_open(struct fr_host *host, struct fr_err *err)
             rc = fr_fail(err, FR_NOMEM, "no memory for an allocation");
             break;
         }
-        al->leaves = al->a.life.state == FR_ALLOCATION_OVER;
+        al->leaves = al->a.life.state >= FR_ALLOCATION_RELEASING;
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_LOADED});
     }
     fr_arena_finish(&arena);
@@ -397,6 +397,13 @@ static bool owes(const struct fr_host *host)
     return false;
 }
 
+static void owed(const struct fr_host *host, struct fr_buf *out)
+{
+    for (const struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next)
+        if (al->leaves && al->a.life.state != FR_ALLOCATION_OVER)
+            alloc_say_owed(al, out);
+}
+
 static void close_all(struct fr_host *host)
 {
     struct host_allocations *all = allocations_of(host);
@@ -420,4 +427,5 @@ const struct host_part allocations_part = {
     .came = come,
     .due = due,
     .owes = owes,
+    .owed = owed,
     .close = close_all};

@@ -115,26 +115,34 @@ void alloc_displace(struct host_allocation *al)
 
 /* ---- what users hear ---- */
 
-static void text_of(const struct host_allocation *al, struct fr_buf *out)
+/* Why its cluster cannot be asked now. False: it can. */
+static bool is_away(const struct host_allocation *al, struct fr_buf *out)
 {
-    struct fr_allocation_life l = al->a.life;
-    char job[FR_SLURM_JOB_TEXT];
     const char *why;
 
-    if (l.state != FR_ALLOCATION_OVER && !alloc_login_up(al->cluster)) {
+    if (!alloc_login_up(al->cluster)) {
         const struct fr_login_state login = fr_login_is(al->cluster->login);
 
         fr_buf_text(out, login.failed ? "no connection to the login node"
                                       : "connects to the login node");
         fr_buf_text(out, login.why[0] != '\0' ? ": " : "");
         fr_buf_text(out, login.why);
-        return;
+        return true;
     }
-    if (l.state != FR_ALLOCATION_OVER && fr_cluster_away(al->cluster->cluster, &why) != 0) {
-        fr_buf_text(out, "Slurm does not answer: ");
-        fr_link_quote(out, why, strlen(why));
+    if (fr_cluster_away(al->cluster->cluster, &why) == 0)
+        return false;
+    fr_buf_text(out, "Slurm does not answer: ");
+    fr_link_quote(out, why, strlen(why));
+    return true;
+}
+
+static void text_of(const struct host_allocation *al, struct fr_buf *out)
+{
+    struct fr_allocation_life l = al->a.life;
+    char job[FR_SLURM_JOB_TEXT];
+
+    if (l.state != FR_ALLOCATION_OVER && is_away(al, out))
         return;
-    }
     if (l.state == FR_ALLOCATION_OVER && l.note[0] != '\0' && l.job == 0)
         fr_buf_fmt(out, "there is no allocation %s: %s", al->row.name, l.note);
     else if (l.state == FR_ALLOCATION_OVER && l.note[0] != '\0')
@@ -147,6 +155,23 @@ static void text_of(const struct host_allocation *al, struct fr_buf *out)
     l.element = 0;
     fr_buf_text(out, "waits for ");
     fr_allocation_wait(&l, al->row.name, out);
+}
+
+void alloc_say_owed(const struct host_allocation *al, struct fr_buf *out)
+{
+    const struct fr_allocation_life *l = &al->a.life;
+    char job[FR_SLURM_JOB_TEXT];
+
+    fr_buf_fmt(out, "allocation %s: ", al->row.name);
+    if (l->job != 0)
+        fr_buf_fmt(out, "Slurm job %s", fr_slurm_job_text(l->job, l->element, job));
+    else
+        fr_buf_fmt(out, "the job fr-%s, if Slurm has it,", al->row.tag);
+    fr_buf_text(out, " is not given back yet: ");
+    if (!is_away(al, out))
+        fr_buf_text(out, "Slurm has not said that it is over");
+    fr_buf_text(out, "; the next run of this home gives it back; without one it ends by itself "
+                     "when its lease is over\n");
 }
 
 /* The one whose note counts: of copies that wait, the first of all for all of them. */

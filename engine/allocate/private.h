@@ -194,6 +194,8 @@ void alloc_places_known(struct host_allocation *al); /* al->places: they may be 
 void alloc_moved(struct host_allocation *al);        /* its row says where it is now */
 void alloc_places_gone(struct host_allocation *al);  /* it is over: the run hears of it */
 void alloc_displace(struct host_allocation *al);     /* what lived in it has ended with it */
+/* A line about one that is not given back yet. */
+void alloc_say_owed(const struct host_allocation *al, struct fr_buf *out);
 /* What it waits for, if that is news. True: it waits. */
 bool alloc_say(struct host_allocation *al);
 

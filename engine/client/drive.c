@@ -265,6 +265,18 @@ static void on_patience(void *over)
     *(bool *)over = true;
 }
 
+static void say_owed(struct cli_drive *d)
+{
+    struct fr_buf text = {0};
+    struct fr_str rest, line;
+
+    fr_host_owed(d->host, &text);
+    rest = (struct fr_str){text.p, text.bad ? 0 : text.n};
+    while (fr_next_line(&rest, &line))
+        cli_show_say(d->show, "%.*s", (int)line.n, line.p);
+    fr_buf_finish(&text);
+}
+
 /* Tries each due message about the run once, and gives its allocations back; the next host does the
  * rest. */
 static void send_owed(struct cli_drive *d)
@@ -279,6 +291,7 @@ static void send_owed(struct cli_drive *d)
     while (!over && !d->leave && fr_host_owes(d->host) && fr_host_turn(d->host, &err) == FR_OK)
         cli_out_flush(d->out);
     fr_loop_untimer(&d->loop, &timer);
+    say_owed(d);
 }
 
 enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)

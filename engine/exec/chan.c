@@ -51,7 +51,7 @@ static void release_slot(struct fr_chan *ch)
 static void reset_connection(struct fr_chan *ch)
 {
     ch->serial++;
-    ch->link_up = ch->failed = ch->unknown_ref_logged = false;
+    ch->link_up = ch->failed = ch->leaves = ch->unknown_ref_logged = false;
     fr_wire_finish(&ch->in);
     ch->in = (struct fr_wire_in){.magic = true};
     fr_buf_finish(&ch->out);
@@ -470,6 +470,8 @@ static void on_timer(void *arg)
     bool late = now - ch->due_ms > LATE_MS;
     struct fr_err err;
 
+    if (ch->leaves)
+        fr_chan_leave_place(ch);
     if (ch->failed) {
         fr_fail(&err, FR_NOMEM, "no memory for what was to be sent");
         fr_chan_lost(ch, &err, false);
@@ -518,6 +520,7 @@ void fr_chan_finish(struct fr_chan *ch)
     fr_buf_finish(&ch->answer);
     fr_arena_finish(&ch->conf_arena);
     fr_loop_untimer(ch->ex->loop, &ch->timer);
+    fr_pend_finish(ch);
     reset_connection(ch);
     fr_wire_finish(&ch->in);
     fr_arena_finish(&ch->arena);

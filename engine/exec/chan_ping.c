@@ -1,12 +1,16 @@
 #include "engine/base/sys.h"
 #include "engine/exec/private.h"
 
+enum { LEAVE_PING_MS = 10 /* as long as a place is about to be left */ };
+
 /* A node without commands, logs or transfers is pinged less often. */
 static int64_t ping_every(const struct fr_chan *ch)
 {
     bool busy = ch->asked.first != NULL || ch->acks.first != NULL || ch->n_followed > 0 ||
                 ch->xfers != NULL || ch->n_pipes > 0 || ch->out.n > 0;
 
+    if (ch->leaves)
+        return LEAVE_PING_MS;
     return busy ? FR_PING_MS : FR_PING_IDLE_MS;
 }
 

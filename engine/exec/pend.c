@@ -234,5 +234,12 @@ static void drop_of(struct fr_pends *list, const struct fr_use *use)
 void fr_pend_leave(struct fr_use *use)
 {
     drop_of(&use->ch->asked, use);
-    drop_of(&use->ch->acks, use);
+    for (struct fr_pend *p = use->ch->acks.first; p != NULL; p = p->next)
+        p->use = p->use == use ? NULL : p->use;
+}
+
+void fr_pend_finish(struct fr_chan *ch)
+{
+    drop_of(&ch->asked, NULL);
+    drop_of(&ch->acks, NULL);
 }

@@ -57,7 +57,7 @@ struct fr_joined {
 /* A command without an answer: sent when the node is up, and again after each reconnection. */
 struct fr_pend {
     struct fr_pend *next;
-    struct fr_use *use; /* borrows: whose it is */
+    struct fr_use *use; /* borrows: whose it is; NULL: an ack_end of a run that has left */
     enum fr_msg_type type;
     struct fr_id attempt;
     uint64_t ref, asked; /* facts: the channel's, and the run's */
@@ -136,6 +136,7 @@ struct fr_chan {
     bool fenced;                    /* a newer host was there: no more connections */
     bool was_up;                    /* was up before: permanent errors are tried again, too */
     bool nowhere;                   /* IDLE: a place that nobody knows yet */
+    bool leaves;                    /* UP: a place that is nowhere now, see fr_chan_leave_place() */
     bool link_up;
     bool answered;           /* FR_TRANSPORT_PLACE: a piece of the message that comes was */
     bool holds_slot;         /* of FR_EXEC_CONNECTS: until the login is done */
@@ -218,7 +219,8 @@ void fr_chan_try_again(struct fr_chan *ch);
 
 /* route.c: makes the link of a place. FR_BUSY: it is nowhere yet. */
 enum fr_rc fr_chan_find(struct fr_chan *ch, struct fr_err *err);
-void fr_chan_leave_place(struct fr_chan *ch); /* ends the connection if it is nowhere now */
+/* Ends the connection if it is nowhere now, once the acknowledgements are there (keep_lease.h). */
+void fr_chan_leave_place(struct fr_chan *ch);
 /* Makes ch->link, or starts to ask for the SSH configuration, and then makes and opens the
  * link. Sets booting. Posts a note about the chosen transport, and the configuration. */
 enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err);
@@ -263,7 +265,8 @@ bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt);
 /* Drops the request; *use, *asked: its run and that run's number for it. False: unknown. */
 bool fr_pend_ref(struct fr_chan *ch, uint64_t ref, struct fr_use **use, uint64_t *asked);
 void fr_pend_ponged(struct fr_chan *ch, int64_t ping_ms);
-void fr_pend_leave(struct fr_use *use); /* drops those of the run */
+void fr_pend_leave(struct fr_use *use);  /* drops those of the run, but for acknowledgements */
+void fr_pend_finish(struct fr_chan *ch); /* drops all; no run is left */
 
 /* track.c */
 struct fr_tracked *fr_tracked_find(const struct fr_chan *ch, struct fr_id attempt);

@@ -4,6 +4,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/base/owner.h"
+#include "engine/base/sys.h"
 #include "engine/link/child.h"
 
 #include <string.h>
@@ -245,11 +246,15 @@ void fr_chan_leave_place(struct fr_chan *ch)
     struct fr_arena arena = {0};
     struct fr_exec_place place;
     struct fr_err err = {0};
+    bool leaves = find_place(ch, &arena, &place, &err) == FR_BUSY;
 
-    if (find_place(ch, &arena, &place, &err) == FR_BUSY) {
+    if (leaves && ch->acks.first == NULL) {
         (void)fr_fail(&err, FR_UNREACHABLE, "its allocation is given back");
         fr_chan_lost(ch, &err, false);
+    } else if (leaves && !ch->leaves) {
+        fr_loop_arm_in(ch->ex->loop, ch->timer, 0); /* pings, and looks again */
     }
+    ch->leaves = leaves && ch->state == FR_CHAN_UP;
     fr_arena_finish(&arena);
 }
 

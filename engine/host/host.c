@@ -231,6 +231,13 @@ bool fr_host_owes(const struct fr_host *host)
     return false;
 }
 
+void fr_host_owed(const struct fr_host *host, struct fr_buf *out)
+{
+    for (const struct host_part *const *p = parts; *p != NULL; p++)
+        if ((*p)->owed != NULL)
+            (*p)->owed(host, out);
+}
+
 /* ---- what holds the loop ---- */
 
 /* Whether this process shows a run to a person. */

@@ -82,6 +82,8 @@ enum fr_rc fr_host_pages(struct fr_host *host, const char *url, const struct fr_
 /* Something of runs that are over is not done: a message was not tried yet, an allocation is being
  * given back. Who ends the host turns it some seconds longer. */
 bool fr_host_owes(const struct fr_host *host);
+/* For people, a line each: what of it they should know of when the host ends all the same. */
+void fr_host_owed(const struct fr_host *host, struct fr_buf *out);
 
 /* The interface of the host, for engine/web and tests. Valid as long as the host. */
 struct fr_api fr_host_api(struct fr_host *host);

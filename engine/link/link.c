@@ -5,11 +5,12 @@
 void fr_link_quote(struct fr_buf *out, const char *p, size_t n)
 {
     struct fr_str rest = {p, n}, line;
+    size_t before = out->n;
 
     while (fr_next_line(&rest, &line)) {
         while (line.n > 0 && line.p[line.n - 1] == '\r')
             line.n--;
-        if (line.n > 0 && out->n > 0)
+        if (line.n > 0 && out->n > before)
             fr_buf_text(out, " | ");
         fr_buf_visible(out, line.p, line.n);
     }

@@ -58,6 +58,8 @@ struct host_part {
     void (*changed)(struct fr_host *host, enum host_topic topic);
     void (*tell)(struct fr_host *host);         /* after the commit */
     bool (*owes)(const struct fr_host *host);   /* something of runs that are over is not done */
+    /* What of it users are told when the host ends all the same, a line each. */
+    void (*owed)(const struct fr_host *host, struct fr_buf *out);
     int64_t (*due)(const struct fr_host *host); /* next turn it needs, mono_ms; INT64_MAX: none */
     /* Sets *wait if a new run of this pipeline has to be queued. */
     enum fr_rc (*waits)(struct fr_host *host, const struct fr_spec *spec, int64_t not_before_wall,

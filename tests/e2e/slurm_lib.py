@@ -53,6 +53,13 @@ def until(state, seconds=120):
     return value
 
 
+def command(words, env):
+    """A command's exit status and all it printed; env: beside the environment of this process."""
+    p = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                       env={**os.environ, **env}, timeout=600, text=True, errors="replace")
+    return p.returncode, p.stdout
+
+
 class Flowrun:
     """One in the background. words: the program and its arguments."""
 
@@ -79,6 +86,52 @@ class Flowrun:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+
+class Fake:
+    """A cluster of fakeslurm in the folder `cluster` of the test: it answers Slurm's commands to env, which its run()
+    has. Settings are lines of its slurm.conf."""
+
+    def __init__(self, build, nodes=4):
+        self.folder = trainer_lib.folder + "/cluster"
+        self.program, self.nodes = build + "/tests/e2e/fakeslurm", nodes
+        self.env = {"SLURM_CONF": self.folder + "/slurm.conf", "PATH": "%s/bin:%s" % (self.folder, os.environ["PATH"])}
+        trainer_lib.same("a cluster", self.run([self.program, "init", self.folder, str(nodes)])[0], 0)
+        self.conf()
+
+    def run(self, words, **env):
+        """A command's exit status and all it printed."""
+        return command(words, {**self.env, **env})
+
+    def act(self, *words):
+        """fakeslurm's own commands, such as end JOB WORD."""
+        return self.run([self.program, self.folder, *map(str, words)])
+
+    def conf(self, **settings):
+        lines = dict(Nodes=self.nodes, KillWait=5, MinJobAge=300, **settings)
+        with open(self.folder + "/slurm.conf", "w") as f:
+            f.write("".join("%s=%s\n" % pair for pair in lines.items()))
+
+    def switch(self, name, text=""):
+        with open(self.folder + "/switch/" + name, "w") as f:
+            f.write(text + "\n")
+
+    def off(self, name):
+        os.remove(self.folder + "/switch/" + name)
+
+    def commands(self, name):
+        """The arguments of each such command that came to the cluster."""
+        with open(self.folder + "/log") as f:
+            lines = [line.split() for line in f]
+        return [words[3:] for words in lines if words[1] == name]
+
+    def state(self, job):
+        """Slurm's word for the state of a job; "": it is not known."""
+        jobs = [line.split() for line in self.act("jobs")[1].splitlines()]
+        return next((words[1] for words in jobs if words[0] == str(job)), "")
+
+    def stop(self):
+        self.act("stop")
 
 
 class Slurm:
@@ -183,9 +236,7 @@ class Slurm:
 
     def run(self, words, **env):
         """A command's exit status and all it printed."""
-        p = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                           env={**os.environ, **self.env, **env}, timeout=600, text=True, errors="replace")
-        return p.returncode, p.stdout
+        return command(words, {**self.env, **env})
 
     def submit(self, *words):
         """The id of a job: sbatch's arguments."""

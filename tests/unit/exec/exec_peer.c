@@ -562,10 +562,12 @@ void peer_setup(struct peer_world *w, size_t nodes)
 static enum fr_rc find_place(void *arg, const struct fr_exec_node *node, struct fr_arena *arena,
                              struct fr_exec_place *out, struct fr_err *err)
 {
-    (void)arg;
+    const struct peer_world *w = arg;
+
     (void)node;
     (void)arena;
-    (void)err;
+    if (w->nowhere)
+        return fr_fail(err, FR_BUSY, "the test says so");
     *out = (struct fr_exec_place){0}; /* make_link has it */
     return FR_OK;
 }
@@ -575,7 +577,7 @@ void peer_setup_place(struct peer_world *w)
     setup(w, 1,
           &(struct fr_exec_node){
               .transport = FR_TRANSPORT_PLACE, .connect_ms = 30000, .retry_for_ms = 120000});
-    fr_nodes_places(w->all, find_place, NULL);
+    fr_nodes_places(w->all, find_place, w);
 }
 
 static void free_all(struct fr_exec_event *ev)

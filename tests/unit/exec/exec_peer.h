@@ -64,6 +64,7 @@ struct peer_world {
     struct fr_nodes *all;
     struct fr_exec ex; /* of the first run */
     struct fr_exec_event *events, **events_last;
+    bool nowhere; /* a place is */
 };
 
 /* A further run of the same process. */

@@ -4,7 +4,8 @@
  */
 #include "tests/unit/exec/exec_peer.h"
 
-static const struct fr_id A = {{0xa}}, B = {{0xb}}; /* attempts of the first and the other run */
+/* Attempts of the first and the other run. */
+static const struct fr_id A = {{0xa}}, B = {{0xb}}, D = {{0xd}};
 static struct peer_world w;
 static struct peer_other o;
 
@@ -157,7 +158,7 @@ static void test_leave(void)
                            NULL) == FR_OK);
     CHECK(w.ex.ops->put(w.ex.self, &(struct fr_exec_put){0, 6, &f, 1}, NULL) == FR_OK);
     CHECK(w.ex.ops->facts(w.ex.self, 0, 5, NULL) == FR_OK);
-    CHECK(w.ex.ops->ack_end(w.ex.self, (struct fr_exec_attempt){0, {{0xd}}}, NULL) == FR_OK);
+    CHECK(w.ex.ops->ack_end(w.ex.self, (struct fr_exec_attempt){0, D}, NULL) == FR_OK);
     fr_exec_destroy(&w.ex);
     CHECK(peer_got(p, FR_MSG_ACK_END) == NULL);
     CHECK_INT(p->n_runs, 2);
@@ -179,9 +180,10 @@ static void test_leave(void)
     peer_cut(p, FR_UNREACHABLE);
     peer_wait(&w, 1000);
     CHECK(p->up_now && w.events == NULL);
-    CHECK_INT(p->n_got, 2);
+    CHECK_INT(p->n_got, 3);
     CHECK(p->n_runs == 1 && fr_id_eq(p->runs[0], (struct fr_id){{2}}));
     CHECK((m = peer_got(p, FR_MSG_PREPARE)) != NULL && fr_id_eq(m->prepare.attempt, B));
+    CHECK((m = peer_got(p, FR_MSG_ACK_END)) != NULL && fr_id_eq(m->ack_end.attempt, D));
     CHECK((m = peer_got(p, FR_MSG_ATTACH)) != NULL && fr_id_eq(m->attach.attempt, B));
     check_row("the last one closes the connection");
     CHECK(o.ex.ops->ack_end(o.ex.self, (struct fr_exec_attempt){0, B}, NULL) == FR_OK);

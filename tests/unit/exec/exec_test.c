@@ -422,6 +422,66 @@ static void test_pieces(void)
     CHECK_INT(answers_to_a_piece(&w), 0);
 }
 
+/* A place of which an end was acknowledged a moment before it is nowhere. */
+static void begin_leave(struct peer_world *w, int64_t linger_ms)
+{
+    peer_linger(linger_ms);
+    peer_setup_place(w);
+    peer_linger(0);
+    peer_connect(w, 0);
+    peer_wait(w, 1000);
+    w->nodes[0].silent = true;
+    CHECK(w->ex.ops->ack_end(w->ex.self, (struct fr_exec_attempt){0, A}, NULL) == FR_OK);
+    w->nowhere = true;
+    fr_nodes_moved(w->all);
+}
+
+static void test_leave(void)
+{
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+
+    check_row("a place is left once it has the acknowledgements on their way");
+    begin_leave(&w, 0);
+    peer_wait(&w, 2000);
+    CHECK(p->open && peer_event(&w, FR_EXEC_DOWN) == NULL);
+    p->silent = false; /* what it was sent meanwhile is lost, and not answered */
+    peer_wait(&w, 100);
+    CHECK(!p->open && peer_event(&w, FR_EXEC_DOWN) != NULL);
+    peer_finish(&w);
+
+    check_row("also when its run has left");
+    begin_leave(&w, 60000);
+    fr_exec_destroy(&w.ex);
+    peer_wait(&w, 2000);
+    CHECK(p->open);
+    p->silent = false;
+    peer_wait(&w, 100);
+    CHECK(!p->open);
+    peer_finish(&w);
+
+    check_row("one that does not answer is left all the same");
+    begin_leave(&w, 0);
+    peer_wait(&w, 6000);
+    CHECK(!p->open && peer_event(&w, FR_EXEC_DOWN) != NULL);
+    peer_finish(&w);
+
+    check_row("one that is there again is not");
+    begin_leave(&w, 0);
+    w.nowhere = p->silent = false;
+    peer_wait(&w, 9000);
+    CHECK(p->open && peer_event(&w, FR_EXEC_DOWN) == NULL);
+    peer_finish(&w);
+
+    check_row("without any on their way it is left at once");
+    peer_setup_place(&w);
+    peer_connect(&w, 0);
+    w.nowhere = true;
+    fr_nodes_moved(w.all);
+    CHECK(!p->open);
+    peer_finish(&w);
+}
+
 /* A command is given until it is taken. */
 #define INSIST(call)                                                                               \
     do {                                                                                           \
@@ -500,6 +560,7 @@ int main(void)
     test_questions();
     test_credit();
     test_pieces();
+    test_leave();
     test_no_memory();
     return check_done();
 }
