@@ -4,6 +4,7 @@
 #include "engine/base/sys.h"
 #include "engine/exec/login.h"
 #include "engine/link/runner.h"
+#include "engine/run/folders.h"
 #include "engine/slurm/cluster.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ struct cluster_finding {
     struct fr_pos pos;
 };
 
-static const char *const keys[] = {"", "partition", "time", "nodes", "gpus", "container", "rpc"};
+static const char *const keys[] = {"",          "partition", "time", "nodes", "gpus",
+                                   "container", "work",      "path", "rpc"};
 
 /* ---- findings ---- */
 
@@ -204,12 +206,15 @@ enum fr_rc cli_cluster_check(struct cli_cluster *k, struct fr_loop *loop, struct
     for (size_t i = 0; i < sizeof(k->at) / sizeof(k->at[0]); i++)
         k->at[i] = slurm->pos;
     k->at[FR_SLURM_KEY_RPC] = slurm->rpc_pos;
+    k->at[FR_SLURM_KEY_WORK] = slurm->work_pos;
+    k->at[FR_SLURM_KEY_PATH] = slurm->path_pos;
     k->fits = fr_arena_array(k->arena, slurm->n_allocations, sizeof(*k->fits));
     if (k->fits == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for allocations");
-    if (slurm->login != NULL)
+    rc = fr_run_check_folders(slurm, (struct fr_slurm_sink){found, k}, err);
+    if (rc == FR_OK && slurm->login != NULL)
         rc = reach_login(k, loop, nodes, &login, err);
-    if (rc != FR_OK || k->bad) {
+    if (rc != FR_OK || (slurm->login != NULL && k->bad)) {
         fr_login_destroy(login);
         return rc;
     }

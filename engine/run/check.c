@@ -1,6 +1,7 @@
 /* What a pipeline names of this machine: is it here, before the run begins? */
 #include "engine/base/file.h"
 #include "engine/base/proc.h"
+#include "engine/run/folders.h"
 #include "engine/run/inside.h"
 
 #include <errno.h>
@@ -228,35 +229,20 @@ static void check_node(struct check *c, const struct fr_node *node)
     }
 }
 
-/* Folders that Slurm's commands and the nodes of its allocations are given. work is made where its
- * parent is there; where that is not, a file system is not mounted, or the path is wrong. */
+static void on_folder(void *arg, const struct fr_slurm_finding *f)
+{
+    struct check *c = arg;
+    const struct fr_slurm_spec *s = c->plan->spec->slurm;
+
+    wrong(c, f->key == FR_SLURM_KEY_PATH ? s->path_pos : s->work_pos, "%s", f->text);
+}
+
 static void check_slurm(struct check *c, const struct fr_slurm_spec *s)
 {
-    const char *last = strrchr(s->work, '/');
-    const char *parent = fr_arena_text(&c->issues->arena, s->work, (size_t)(last - s->work));
-    struct found f;
-
-    if (s->login != NULL) { /* its folders are there */
+    if (s->login != NULL)
         check_node(c, s->login);
-        return;
-    }
-    if (parent == NULL) {
-        c->rc = fr_fail(c->err, FR_NOMEM, "no memory for a path");
-        return;
-    }
-    if (!look(c, s->pos, s->work, &f))
-        return;
-    if (f.failed == ENOENT && parent[0] != '\0') {
-        if (look(c, s->pos, parent, &f) && !f.folder)
-            wrong(c, s->pos, "work of slurm: %s: there is no folder %s to make it in", s->work,
-                  parent);
-    } else if (f.failed != ENOENT && !f.folder) {
-        wrong(c, s->pos, "work of slurm: %s: %s; expected a folder that compute nodes share",
-              s->work, f.failed != 0 ? strerror(f.failed) : "no folder");
-    }
-    if (s->path != NULL && look(c, s->pos, s->path, &f) && !f.folder)
-        wrong(c, s->pos, "path of slurm: %s: %s; expected the folder of Slurm's commands", s->path,
-              f.failed != 0 ? strerror(f.failed) : "no folder");
+    else if (c->rc == FR_OK)
+        c->rc = fr_run_check_folders(s, (struct fr_slurm_sink){on_folder, c}, c->err);
 }
 
 static void check_secret(struct check *c, const struct fr_secret *s)

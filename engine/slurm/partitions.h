@@ -42,7 +42,9 @@ enum fr_slurm_key {
     FR_SLURM_KEY_NODES,
     FR_SLURM_KEY_GPUS,
     FR_SLURM_KEY_CONTAINER,
-    FR_SLURM_KEY_RPC
+    FR_SLURM_KEY_WORK,
+    FR_SLURM_KEY_PATH,
+    FR_SLURM_KEY_RPC /* the last one */
 };
 struct fr_slurm_finding {
     bool bad;

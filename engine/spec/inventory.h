@@ -79,7 +79,7 @@ struct fr_node;
 
 /* A cluster under Slurm. sbatch, squeue, srun, scancel and scontrol run on its login node, … */
 struct fr_slurm_spec {
-    struct fr_pos pos, rpc_pos;
+    struct fr_pos pos, work_pos, path_pos, rpc_pos;
     const struct fr_node *login; /* … named "login"; NULL: on this machine */
     const char *work;            /* absolute: a folder that it and the compute nodes share */
     const char *account;         /* of allocations that name none; NULL */

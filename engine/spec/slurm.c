@@ -513,6 +513,14 @@ static void give_work(struct loader *l, const struct fr_slurm_spec *slurm)
         l->spec->nodes = nodes;
 }
 
+/* Of the value of slurm: itself where it has no such key. */
+static struct fr_pos pos_of_own(struct loader *l, const struct fr_yaml *y, const char *key)
+{
+    const struct fr_yaml *value = fr_yaml_get(y, key);
+
+    return pos_of(l, value != NULL ? value : y);
+}
+
 void read_slurm(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct fr_slurm_spec *slurm = load_alloc(l, 1, sizeof(*slurm));
@@ -521,7 +529,9 @@ void read_slurm(struct loader *l, const struct fr_yaml *y, const struct field *f
     if (slurm == NULL)
         return;
     *slurm = (struct fr_slurm_spec){.pos = pos_of(l, y), .rpc = 12, .max_jobs = 500};
-    slurm->rpc_pos = fr_yaml_get(y, "rpc") ? pos_of(l, fr_yaml_get(y, "rpc")) : slurm->pos;
+    slurm->work_pos = pos_of_own(l, y, "work");
+    slurm->path_pos = pos_of_own(l, y, "path");
+    slurm->rpc_pos = pos_of_own(l, y, "rpc");
     read_object(l, f->object, y, slurm);
     give_work(l, slurm);
     l->spec->slurm = slurm;

@@ -85,6 +85,7 @@ def fake():
         t.same("and in --json", ["FILE:%d:%d: %s" % (f["line"], f["column"], f["text"]) for f in found], said)
         t.same("it cannot be had", ([a["ok"] for a in cluster["allocations"]], cluster["ok"]), ([False], False))
     notes()
+    folders()
     clusters()
 
 
@@ -122,6 +123,33 @@ def notes():
     code, lines, cluster = check("a: {time: 1h}")
     t.same("no default", code, 6)
     t.has("is named", "\n".join(lines), "FILE:5:5: allocation 'a' names no partition, and the cluster has no default; expected one of all")
+
+
+FOLDERS = [  # lines below slurm:, and what is said of them
+    (["work: %s/nowhere/x"], "work", "2:9: work of slurm: %s/nowhere/x: there is no folder %s/nowhere to make it in"),
+    (["work: %s/p"], "work", "2:9: work of slurm: %s/p: no folder; expected a folder that compute nodes share"),
+    (["work: %s/new", "path: %s/p"], "path", "3:9: path of slurm: %s/p: no folder; expected the folder of Slurm's commands"),
+    (["work: %s/new", "path: %s/none"], "path", "3:9: path of slurm: %s/none: No such file or directory; expected the folder of "
+                                                "Slurm's commands"),
+]
+
+
+def folders():
+    """work: and path: are looked for on this machine, as a run does."""
+    conf()
+    open("p", "w").close()
+    for lines, key, want in FOLDERS:
+        with open("nodes.yaml", "w") as f:
+            f.write("slurm:\n%s  allocations: {a: {time: 1h}}\n" % "".join("  %s\n" % line.replace("%s", t.folder) for line in lines))
+        path = t.folder + "/nodes.yaml"
+        code, text = sh(flowrun, "nodes", "--check", path)
+        t.same(want, code, 6)
+        t.same("what is said", [line for line in text.splitlines() if line.startswith(path)],
+               [path + ":" + want.replace("%s", t.folder)])
+        code, doc = sh(flowrun, "nodes", "--check", "--json", path)
+        found = [f for f in json.loads(doc)["cluster"]["findings"] if f["bad"]]
+        t.same("in --json", (code, [f["key"] for f in found], json.loads(doc)["cluster"]["ok"]), (6, [key], False))
+    t.check("nothing is made", not os.path.exists("new"))
 
 
 def clusters():

@@ -74,12 +74,12 @@ wrong "flowrun's own" "4:33: option '--requeue' is flowrun's own to set; expecte
 wrong "two of a name" "5:5: allocation 'a1' has the name of a place of allocation 'a', which has a1 to a11" \
     'a: {time: 1h, nodes: 11}' 'a1: {time: 1h}'
 folder=$work/nowhere/x wrong "a parent that is not there" \
-    "2:3: work of slurm: $work/nowhere/x: there is no folder $work/nowhere to make it in" 'train: {time: 1h, nodes: 2}' 'prep: {time: 1h}'
+    "2:9: work of slurm: $work/nowhere/x: there is no folder $work/nowhere to make it in" 'train: {time: 1h, nodes: 2}' 'prep: {time: 1h}'
 folder=$work/p.yaml wrong "a file" \
-    "2:3: work of slurm: $work/p.yaml: no folder; expected a folder that compute nodes share" 'train: {time: 1h, nodes: 2}' 'prep: {time: 1h}'
+    "2:9: work of slurm: $work/p.yaml: no folder; expected a folder that compute nodes share" 'train: {time: 1h, nodes: 2}' 'prep: {time: 1h}'
 folder="$work/shared
   path: $work/none" wrong "Slurm's commands" \
-    "2:3: path of slurm: $work/none: No such file or directory; expected the folder of Slurm's commands" 'train: {time: 1h, nodes: 2}' 'prep: {time: 1h}'
+    "3:9: path of slurm: $work/none: No such file or directory; expected the folder of Slurm's commands" 'train: {time: 1h, nodes: 2}' 'prep: {time: 1h}'
 inventory 'a: {time: 1h, nodes: 2}' 'b: {time: 1h}' > inv.yaml
 printf 'nodes: inv.yaml\ntasks:\n  t: {gang: true, on: all, run: hostname}\n' > p.yaml
 "$flowrun" validate p.yaml > out 2>&1
