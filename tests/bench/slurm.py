@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """flowrun in an allocation beside Slurm's own ways, by turns on one small cluster of this machine (tests/e2e/slurm_lib.py: as
 root, with Slurm's programs): many tasks beside an srun each and an array, one task beside one srun, the bytes of a log, and how often
-slurmctld is asked. Prints one line a measurement and never fails. About six minutes.
+slurmctld is asked. Prints one line a measurement and never fails. About six minutes; "hour": an hour of 10,000 tasks of two seconds,
+in which only what slurmctld is asked is counted.
 
-usage: slurm.py BUILD [TASKS]    (1,000)
+usage: slurm.py BUILD [TASKS | hour]    (1,000)
 """
 import glob
 import json
@@ -17,7 +18,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import slurm_lib
 import trainer_lib as t
 
-TASKS = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+HOUR = sys.argv[2:] == ["hour"]
+TASKS = int(sys.argv[2]) if len(sys.argv) > 2 and not HOUR else 1000
 AT_ONCE = 6
 LOG_BYTES = 128 << 20
 INVENTORY = """slurm:
@@ -28,7 +30,7 @@ INVENTORY = """slurm:
     wide: {nodes: 3, cpus: 2, slots: 2, time: 1h, idle: 10m}
 """
 COUNTED = """#!/bin/sh
-echo "$0" >> %s/asked
+echo "$(date +%%s) $0" >> %s/asked
 exec %s "$@"
 """
 
@@ -126,6 +128,14 @@ def log():
     row("srun -u cat", "%.1f MB/s: flowrun has %.2f of it" % (size / theirs / 1e6, theirs / ours))
 
 
+def hour():
+    tasks, wall, _ = flowrun("hour", "".join("  t%d: {needs: [first], on: wide%d, argv: [sleep, '2']}\n" % (i, i % 3 + 1) for i in range(10000)))
+    asked = sorted(int(line.split()[0]) for line in open("asked"))
+    busiest = lambda seconds: max(sum(1 for b in asked if a <= b < a + seconds) for a in asked)
+    row("10,000 tasks, %d succeeded" % sum(x["state"] == "succeeded" for x in tasks), "%.0f s" % wall)
+    row("commands to slurmctld", "%d, %d in the busiest hour, %d in the busiest minute" % (len(asked), busiest(3600), busiest(60)))
+
+
 if slurm_lib.why_not():
     row("skipped", slurm_lib.why_not())
     sys.exit(0)
@@ -144,7 +154,6 @@ for name in ("sbatch", "squeue", "scancel", "scontrol", "sinfo"):  # those that 
 with open("nodes.yaml", "w") as f:
     f.write(INVENTORY % (t.folder, t.folder))
 row("Slurm", s.run(["sinfo", "--version"])[1].strip())
-many()
-one()
-log()
+for measure in [hour] if HOUR else [many, one, log]:
+    measure()
 s.stop()
