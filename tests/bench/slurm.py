@@ -140,10 +140,11 @@ if slurm_lib.why_not():
     row("skipped", slurm_lib.why_not())
     sys.exit(0)
 PROGRAM = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
+os.environ["TEST_DEADLINE"] = "0"
 t.begin_plain()
 for name in ("cluster", "home", "counted"):
     os.mkdir(name)
-os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state", TEST_DEADLINE="0")
+os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
 s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, MaxArraySize=max(1001, TASKS + 1))
 if not s.start():
     row("there is no Slurm", s.report())

@@ -107,7 +107,7 @@ def chosen(one):
     one.eval("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     number(one, 7)
     one.wait("window.copied !== undefined", what="a link")
-    same("a line", one.eval(PICKED), ["#L7", ["line 7"]])
+    one.wait("JSON.stringify(%s) === '[\"#L7\",[\"line 7\"]]'" % PICKED, what="a line, drawn with the next frame")
     same("its link", one.eval("copied"), one.eval("location.href"))
     one.wait("document.querySelector('.toast span')?.textContent === 'The link to this line was copied'", what="which is said")
     number(one, 9, True)
