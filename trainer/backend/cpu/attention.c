@@ -290,18 +290,14 @@ static void backward_head(struct cpu_head *x, float *lane)
 
 static const struct cpu_attend attend_f32 = {BQ, lane_floats, forward_block, backward_head};
 
-static const struct cpu_attend *way_of(const struct cpu *cpu, const struct tr_attention *a)
+static const struct cpu_attend *way_of(const struct cpu *cpu)
 {
-    bool even = a->Q.shape[2] % 2 == 0 && a->V.shape[2] % 2 == 0; /* pairs of bf16 */
-    bool cells =
-        a->Q.dtype == TR_F32 ? cpu->cells_f32 : a->Q.dtype == TR_BF16 && cpu->cells_bf16 && even;
-
-    return cells ? cpu_attend_cells() : &attend_f32;
+    return cpu->cells != NULL ? cpu_attend_cells() : &attend_f32;
 }
 
 size_t cpu_attention_bytes(const struct cpu *cpu, const struct tr_attention *a, int64_t len)
 {
-    int64_t floats = way_of(cpu, a)->floats(a, len);
+    int64_t floats = way_of(cpu)->floats(a, len);
 
     return (size_t)((floats + 15) / 16 * 16 * cpu->threads) * sizeof(float);
 }
@@ -326,7 +322,7 @@ static struct cpu_head head_of(const struct cpu *cpu, const struct tr_attention 
 
     return (struct cpu_head){.a = a,
                              .sgemm = cpu->sgemm,
-                             .amx = cpu->amx && a->Q.dtype == TR_BF16,
+                             .amx = cpu->amx && !cpu_attend_f32(a),
                              .begin = cpu_int(&a->offsets, b, 0),
                              .end = cpu_int(&a->offsets, b + 1, 0),
                              .h = index % heads,
@@ -340,7 +336,7 @@ enum fr_rc tr_cpu_attention_fwd(void *self, struct tr_queue *q, const struct tr_
 {
     struct cpu *cpu = self;
     int64_t nh = a->Q.shape[1], tasks = (a->offsets.shape[0] - 1) * nh;
-    const struct cpu_attend *way = way_of(cpu, a);
+    const struct cpu_attend *way = way_of(cpu);
     int64_t floats = way->floats(a, 0), blocks = (longest(a) + way->block - 1) / way->block;
     float *lanes;
     enum fr_rc rc = cpu_lanes(cpu, q, floats, &lanes, err);
@@ -369,7 +365,7 @@ enum fr_rc tr_cpu_attention_bwd(void *self, struct tr_queue *q, const struct tr_
 {
     struct cpu *cpu = self;
     int64_t nkv = a->K.shape[1], tasks = (a->offsets.shape[0] - 1) * nkv, len = longest(a);
-    const struct cpu_attend *way = way_of(cpu, a);
+    const struct cpu_attend *way = way_of(cpu);
     int64_t floats = way->floats(a, len);
     float *lanes;
     enum fr_rc rc = cpu_lanes(cpu, q, floats, &lanes, err);

@@ -1,5 +1,5 @@
-/* Shared by the two implementations of attention: f32 tiles (attention.c), and f32 or bf16 by
- * AVX-512 (cells_attention.c). */
+/* Shared by the two implementations of attention: f32 tiles (attention.c), and by the
+ * kernels of cells.h (cells_attention.c). */
 #ifndef TR_BACKEND_CPU_ATTENTION_H
 #define TR_BACKEND_CPU_ATTENTION_H
 
@@ -24,6 +24,8 @@ struct cpu_attend {
     void (*backward)(struct cpu_head *x, float *lane);
 };
 const struct cpu_attend *cpu_attend_cells(void);
+/* Whether its cells are f32, not pairs of bf16. */
+bool cpu_attend_f32(const struct tr_attention *a);
 
 /* Keys that query i may see among the n from j0 on. */
 int64_t cpu_seen(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n);

@@ -4,7 +4,8 @@
  * wants them. A product of tiles adds 32 of k at once, groups of them in ascending order.
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, TDPBF16PS.
  */
-#include "trainer/backend/cpu/cells_avx.h"
+#define CPU_LEVEL 5
+#include "trainer/backend/cpu/cells_simd.h"
 
 #include <assert.h>
 #include <string.h>
@@ -30,8 +31,8 @@ bool cpu_amx_have(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* of arch_prctl(2) */
 
-    return cpu_cells_may_tile() && cpu_cells_have(false) && __builtin_cpu_supports("amx-tile") &&
-           __builtin_cpu_supports("amx-bf16") &&
+    return cpu_may_tile() && cpu_kernels() != NULL && cpu_kernels()->pairs &&
+           __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
@@ -68,27 +69,28 @@ AMX void cpu_amx_release(void)
 
 /* The last cells of k, followed by zeros. */
 struct tail {
-    uint32_t a[2 * ROWS][CELLS_K], b[CELLS_K][CPU_PANEL];
+    uint32_t a[2 * ROWS][CELLS_K], b[CELLS_K][PANEL];
 } __attribute__((aligned(64)));
 
 AMX static void take_tail(const struct cpu_strip *s, int64_t at, struct tail *t)
 {
-    __mmask16 some = (__mmask16)first(s->cells - at);
+    __mmask16 some = within(0, s->cells - at);
 
     for (int64_t i = 0; i < s->m; i++)
         _mm512_store_si512(t->a[i],
                            _mm512_maskz_loadu_epi32(some, s->a + i * s->a_row + at * CELL));
     for (int64_t k = 0; k < CELLS_K; k++)
-        for (int64_t j = 0; j < CPU_PANEL; j += 16)
-            _mm512_store_si512(
-                &t->b[k][j], at + k < s->cells ? _mm512_loadu_si512(s->b + (at + k) * CPU_PANEL + j)
-                                               : _mm512_setzero_si512());
+        for (int64_t j = 0; j < PANEL; j += 16)
+            _mm512_store_si512(&t->b[k][j], at + k < s->cells
+                                                ? _mm512_loadu_si512(s->b + (at + k) * PANEL + j)
+                                                : _mm512_setzero_si512());
 }
 
 /* Whether tiles can load and store the sums in c directly. */
 static bool whole(const struct cpu_strip *s)
 {
-    return s->half == NULL && s->n % 16 == 0;
+    return s->half == NULL && s->n % 16 == 0 &&
+           (s->held == NULL || (s->held == s->c && s->ld_held == s->ldc));
 }
 
 /* Both halves of a strip's rows and columns; high, wide: the second half exists. */
@@ -117,11 +119,11 @@ struct step {
 AMX static inline __attribute__((always_inline)) void add_step(const struct step *x,
                                                                const bool high, const bool wide)
 {
-    _tile_loadd(6, x->b, CPU_PANEL * CELL);
+    _tile_loadd(6, x->b, PANEL * CELL);
     _tile_loadd(4, x->a, x->a_row);
     _tile_dpbf16ps(0, 4, 6);
     if (wide) {
-        _tile_loadd(7, x->b + 16, CPU_PANEL * CELL);
+        _tile_loadd(7, x->b + 16, PANEL * CELL);
         _tile_dpbf16ps(1, 4, 7);
     }
     if (high) {
@@ -141,14 +143,14 @@ strip(const struct cpu_strip *s, float *c, int64_t ldc, const bool high, const b
 
     if (s->ahead != NULL)
         lines = (s->lines + groups - 1) / groups;
-    if (s->add)
+    if (s->held != NULL)
         EACH_SUM(LOAD);
     else
         EACH_SUM(ZERO);
     for (int64_t k = 0; k < groups; k++) {
         add_step(&x, high, wide);
         x.a += LINE;
-        x.b += CELLS_K * CPU_PANEL;
+        x.b += CELLS_K * PANEL;
         if (lines > 0)
             cpu_bring(s->ahead, lines);
     }
@@ -174,7 +176,7 @@ AMX static void run(const struct cpu_strip *s, float *c, int64_t ldc)
 
 /* Stores 32 columns of sums, rounded; held: combined with the old c. */
 AMX static inline __attribute__((always_inline)) void
-store_halves(const struct cpu_strip *s, float (*sums)[CPU_PANEL], const bool held)
+store_rounded(const struct cpu_strip *s, float (*sums)[PANEL], const bool held)
 {
     const __m512 alpha = _mm512_set1_ps(s->alpha), beta = _mm512_set1_ps(s->beta);
     uint16_t *c = s->half;
@@ -198,7 +200,7 @@ store_halves(const struct cpu_strip *s, float (*sums)[CPU_PANEL], const bool hel
 
 AMX void cpu_amx_strip(const struct cpu_strip *s)
 {
-    float sums[2 * ROWS][CPU_PANEL] __attribute__((aligned(64)));
+    float sums[2 * ROWS][PANEL] __attribute__((aligned(64)));
     int64_t cells = cpu_least(s->cells, CELLS_K);
     bool halves = s->half != NULL;
 
@@ -209,25 +211,25 @@ AMX void cpu_amx_strip(const struct cpu_strip *s)
         run(s, s->c, s->ldc);
         return;
     }
-    if (s->add)
+    if (s->held != NULL)
         for (int64_t i = 0; i < s->m; i++)
-            for (int64_t j = 0; j < CPU_PANEL; j += 16) {
-                __mmask16 some = (__mmask16)(first(s->n) >> j);
+            for (int64_t j = 0; j < PANEL; j += 16) {
+                const float *held = s->held + i * s->ld_held + j;
 
-                _mm512_store_ps(&sums[i][j], _mm512_maskz_loadu_ps(some, s->c + i * s->ldc + j));
+                _mm512_store_ps(&sums[i][j], load_part(held, s->n - j));
             }
-    run(s, sums[0], CPU_PANEL);
-    if (halves && s->n == CPU_PANEL) {
-        s->scales && s->beta != 0 ? store_halves(s, sums, true) : store_halves(s, sums, false);
+    run(s, sums[0], PANEL);
+    if (halves && s->n == PANEL) {
+        s->scales && s->beta != 0 ? store_rounded(s, sums, true) : store_rounded(s, sums, false);
         return;
     }
-    cpu_put(&(struct cpu_put){.y = halves ? (void *)s->half : s->c,
-                              .x = sums[0],
-                              .m = s->m,
-                              .n = s->n,
-                              .ldy = s->ldc,
-                              .ldx = CPU_PANEL,
-                              .alpha = s->scales ? s->alpha : 1,
-                              .beta = s->scales ? s->beta : 0,
-                              .f32 = !halves});
+    cpu_kernels()->put(&(struct cpu_put){.y = halves ? (void *)s->half : s->c,
+                                         .x = sums[0],
+                                         .m = s->m,
+                                         .n = s->n,
+                                         .ldy = s->ldc,
+                                         .ldx = PANEL,
+                                         .alpha = s->scales ? s->alpha : 1,
+                                         .beta = s->scales ? s->beta : 0,
+                                         .type = halves ? TR_BF16 : TR_F32});
 }

@@ -1,8 +1,8 @@
 /*
- * Attention in f32 and in bf16 by the kernels of cells.h: scores, probabilities and sums in f32; in
- * bf16 probabilities and their gradients are rounded where they are factors. Blocks of queries run
- * over blocks of keys in strips of rows, and a strip does not look at keys behind its last query.
- * Source: Dao et al. 2022 (FlashAttention), algorithms 1 and 4.
+ * Attention by the kernels of cells.h: scores, probabilities and sums in f32; where cells are pairs
+ * of bf16, probabilities and their gradients are rounded where they are factors. Blocks of queries
+ * run over blocks of keys in strips of rows, and a strip does not look at keys behind its last
+ * query. Source: Dao et al. 2022 (FlashAttention), algorithms 1 and 4.
  */
 #include "trainer/backend/cpu/attention.h"
 #include "trainer/backend/cpu/cells.h"
@@ -12,11 +12,11 @@
 
 enum { BLOCK = 128, CELL = sizeof(uint32_t) };
 
-/* Scratch of a thread. C: the type of the call. A square: (BLOCK, BLOCK) of C, the factor a of a
- * product. Packed rows, and columns marked wide, are rounded up to panels. Members after o are for
- * backward alone. */
+/* Scratch of a thread. C: bf16 where cells are pairs, else f32. A square: (BLOCK, BLOCK) of C, the
+ * factor a of a product. Packed rows, and columns marked wide, are rounded up to panels. Members
+ * after o are for backward alone. */
 struct lane {
-    float *s, *dp;             /* (STRIP, BLOCK) scores; dO V^T */
+    float *s, *dp;             /* (strip, BLOCK) scores; dO V^T */
     float *max, *sum;          /* (BLOCK) */
     uint32_t *p;               /* square: probabilities; forward: of a strip */
     uint32_t *kt, *v;          /* packed: K turned (dq, BLOCK), V (BLOCK, dv) */
@@ -30,31 +30,39 @@ struct lane {
 
 static int64_t wide(int64_t n)
 {
-    return cpu_panels_of(n) * CPU_PANEL;
+    return cpu_panels_of(n) * cpu_kernels()->panel;
 }
 
-static bool is_f32(const struct tr_attention *a)
+bool cpu_attend_f32(const struct tr_attention *a)
 {
-    return a->Q.dtype == TR_F32;
+    bool even = a->Q.shape[2] % 2 == 0 && a->V.shape[2] % 2 == 0;
+
+    return !cpu_kernels()->pairs || a->Q.dtype != TR_BF16 || !even;
 }
 
 static int64_t cells_of(const struct tr_attention *a, int64_t k)
 {
-    return cpu_cells_of(k, is_f32(a));
+    return cpu_cells_of(k, cpu_attend_f32(a));
+}
+
+/* C, and the bytes of an element of C. */
+static enum tr_dtype type_of(const struct tr_attention *a)
+{
+    return cpu_attend_f32(a) ? TR_F32 : TR_BF16;
+}
+
+static int64_t size_of(const struct tr_attention *a)
+{
+    return (int64_t)tr_dtype_bytes(type_of(a));
 }
 
 /* Takes n cells at *at and advances *at. */
-static uint32_t *take(uint32_t **at, int64_t n)
+static void *take(uint32_t **at, int64_t n)
 {
     uint32_t *p = *at;
 
     *at += n;
     return p;
-}
-
-static float *take_f32(uint32_t **at, int64_t n)
-{
-    return (float *)take(at, n);
 }
 
 /* Cells of the longest row that a strip copies. */
@@ -85,15 +93,15 @@ static struct lane lane_of(const struct tr_attention *a, float *lane, int64_t le
     uint32_t *at = (uint32_t *)lane;
     struct lane l;
 
-    l.s = take_f32(&at, CPU_STRIP_AMX * BLOCK);
-    l.dp = take_f32(&at, CPU_STRIP_AMX * BLOCK);
-    l.max = take_f32(&at, BLOCK);
-    l.sum = take_f32(&at, BLOCK);
+    l.s = take(&at, CPU_STRIP_AMX * BLOCK);
+    l.dp = take(&at, CPU_STRIP_AMX * BLOCK);
+    l.max = take(&at, BLOCK);
+    l.sum = take(&at, BLOCK);
     l.p = take(&at, deep * BLOCK);
     l.kt = take(&at, cells_of(a, dq) * BLOCK);
     l.v = take(&at, deep * wv);
     l.rows = take(&at, CPU_STRIP_AMX * spread(a));
-    l.o = take_f32(&at, BLOCK * wv);
+    l.o = take(&at, BLOCK * wv);
     l.ds = take(&at, deep * BLOCK);
     l.pt = take(&at, deep * BLOCK);
     l.dst = take(&at, deep * BLOCK);
@@ -101,37 +109,32 @@ static struct lane lane_of(const struct tr_attention *a, float *lane, int64_t le
     l.k = take(&at, deep * wq);
     l.q = take(&at, deep * wq);
     l.dO = take(&at, deep * wv);
-    l.d = take_f32(&at, BLOCK);
-    l.dQ = take_f32(&at, BLOCK * wq);
-    l.dK = take_f32(&at, len * wq);
-    l.dV = take_f32(&at, len * wv);
+    l.d = take(&at, BLOCK);
+    l.dQ = take(&at, BLOCK * wq);
+    l.dK = take(&at, len * wq);
+    l.dV = take(&at, len * wv);
     return l;
-}
-
-/* Bytes of an element of C. */
-static int64_t size_of(const struct tr_view *v)
-{
-    return (int64_t)tr_dtype_bytes(v->dtype);
 }
 
 /* Row t of head h. */
 static const char *row_of(const struct tr_view *v, int64_t t, int64_t h)
 {
-    return (const char *)v->p + (t * v->ld + h * v->shape[2]) * size_of(v);
+    return cpu_at(v, t, h * v->shape[2]);
 }
 
 /* Panels of tokens ts of head h; turned: of their elements by tokens. */
-static void pack_head(uint32_t *dst, const struct tr_view *v, struct cpu_range ts, int64_t h,
-                      bool turned)
+static void pack_head(const struct cpu_head *x, uint32_t *dst, const struct tr_view *v,
+                      struct cpu_range ts, int64_t h, bool turned)
 {
     struct cpu_pack p = {.dst = dst,
                          .src = row_of(v, ts.begin, h),
                          .k = turned ? v->shape[2] : cpu_length(ts),
                          .n = turned ? cpu_length(ts) : v->shape[2],
                          .ld = v->ld,
-                         .f32 = v->dtype == TR_F32};
+                         .type = v->dtype,
+                         .f32 = cpu_attend_f32(x->a)};
 
-    turned ? cpu_pack_turned(&p) : cpu_pack_rows(&p);
+    turned ? cpu_kernels()->pack_turned(&p) : cpu_kernels()->pack_rows(&p);
 }
 
 /* The cell stride of a key, and of a query, in a square that pack_square transposed. */
@@ -153,40 +156,45 @@ static void pack_square(const struct cpu_head *x, uint32_t *dst, const uint32_t 
                          .k = cpu_length(qs),
                          .n = cpu_length(ks),
                          .ld = BLOCK,
-                         .f32 = is_f32(x->a)};
+                         .type = type_of(x->a),
+                         .f32 = cpu_attend_f32(x->a)};
 
     if (x->amx)
         cpu_pack_across(&p, turned_of(x, ks).key);
     else
-        cpu_pack_cells(&p);
+        cpu_kernels()->pack_cells(&p);
 }
 
 /* Row r of a square. */
 static char *square_row(const struct tr_attention *a, const uint32_t *square, int64_t r)
 {
-    return (char *)(uintptr_t)square + r * BLOCK * size_of(&a->Q);
+    return (char *)(uintptr_t)square + r * BLOCK * size_of(a);
 }
 
 /* Rows of src into the tokens' head. */
 static void store_head(const struct tr_view *v, struct cpu_range ts, int64_t h, const float *src)
 {
-    cpu_put(&(struct cpu_put){.y = (char *)(uintptr_t)row_of(v, ts.begin, h),
-                              .x = src,
-                              .m = cpu_length(ts),
-                              .n = v->shape[2],
-                              .ldy = v->ld,
-                              .ldx = wide(v->shape[2]),
-                              .alpha = 1,
-                              .f32 = v->dtype == TR_F32});
+    cpu_kernels()->put(&(struct cpu_put){.y = (char *)(uintptr_t)row_of(v, ts.begin, h),
+                                         .x = src,
+                                         .m = cpu_length(ts),
+                                         .n = v->shape[2],
+                                         .ldy = v->ld,
+                                         .ldx = wide(v->shape[2]),
+                                         .alpha = 1,
+                                         .type = v->dtype});
 }
 
-/* c (strip's rows, ldc) = or += the strip's rows of a times n columns of b, whose panels have
- * `depth` cells. Changes s in place: a copy would wait for recent stores. */
+/* c (strip's rows, ldc) = or, if held, += the strip's rows of a times n columns of b, whose panels
+ * have `depth` cells. Changes s in place: a copy would wait for recent stores. */
 static void multiply(struct cpu_strip *s, int64_t n, int64_t depth)
 {
-    for (int64_t j = 0; j < n; j += CPU_PANEL, s->c += CPU_PANEL, s->b += depth * CPU_PANEL) {
-        s->n = cpu_least(CPU_PANEL, n - j);
-        cpu_strip(s);
+    const struct cpu_kernels *k = cpu_kernels();
+
+    for (int64_t j = 0; j < n; j += k->panel, s->c += k->panel, s->b += depth * k->panel) {
+        s->n = cpu_least(k->panel, n - j);
+        if (s->held != NULL)
+            s->held = s->c;
+        k->strip(s);
     }
 }
 
@@ -223,10 +231,11 @@ static void scores(const struct cpu_head *x, const struct lane *l, const struct 
                           .b = f->keys,
                           .m = cpu_length(p->r),
                           .cells = depth,
-                          .f32 = is_f32(x->a),
+                          .f32 = cpu_attend_f32(x->a),
                           .amx = x->amx};
 
-    cpu_strip_take(&s, row_of(v, p->qs.begin + p->r.begin, x->h), v->ld * size_of(v), l->rows);
+    cpu_strip_take(&s, row_of(v, p->qs.begin + p->r.begin, x->h),
+                   v->ld * (int64_t)tr_dtype_bytes(v->dtype), v->dtype, l->rows);
     multiply(&s, p->most, depth);
 }
 
@@ -237,13 +246,14 @@ static void add_rows(const struct cpu_head *x, const struct pair *p, const char 
     multiply(&(struct cpu_strip){.c = c,
                                  .ldc = wide(n),
                                  .a = square,
-                                 .a_row = BLOCK * size_of(&x->a->Q),
+                                 .a_row = BLOCK * size_of(x->a),
                                  .a_cell = CELL,
                                  .b = keys,
                                  .m = cpu_length(p->r),
                                  .cells = cells_of(x->a, p->most),
-                                 .add = true,
-                                 .f32 = is_f32(x->a),
+                                 .held = c,
+                                 .ld_held = wide(n),
+                                 .f32 = cpu_attend_f32(x->a),
                                  .amx = x->amx},
              n, cells_of(x->a, cpu_length(p->ks)));
 }
@@ -260,19 +270,20 @@ static struct cpu_scores scores_of(const struct cpu_head *x, const struct lane *
                                .n = n,
                                .width = (width + 15) / 16 * 16,
                                .scale = x->a->scale,
-                               .f32 = is_f32(x->a)};
+                               .f32 = cpu_attend_f32(x->a)};
 }
 
 /* Probabilities of row r relative to its running maximum; o and sum are rescaled. */
 static void softmax(const struct cpu_head *x, const struct lane *l, const struct pair *p, int64_t r)
 {
+    const struct cpu_kernels *k = cpu_kernels();
     struct cpu_scores s = scores_of(x, l, p, r, p->most);
     bool begun = l->max[r] != -INFINITY;
-    float max = s.n > s.from ? cpu_scores_max(&s, l->max[r]) : l->max[r];
+    float max = s.n > s.from ? k->scores_max(&s, l->max[r]) : l->max[r];
     float keep = begun ? expf(l->max[r] - max) : 1;
 
     s.p = square_row(x->a, l->p, r - p->r.begin);
-    l->sum[r] = l->sum[r] * keep + cpu_scores_exp(&s, max);
+    l->sum[r] = l->sum[r] * keep + k->scores_exp(&s, max);
     l->max[r] = max;
     if (keep != 1)
         cpu_scale(l->o + r * wide(x->dv), keep, x->dv);
@@ -281,8 +292,8 @@ static void softmax(const struct cpu_head *x, const struct lane *l, const struct
 static void forward_pair(const struct cpu_head *x, const struct lane *l, struct cpu_range qs,
                          struct cpu_range ks)
 {
-    pack_head(l->kt, &x->a->K, ks, x->g, true);
-    pack_head(l->v, &x->a->V, ks, x->g, false);
+    pack_head(x, l->kt, &x->a->K, ks, x->g, true);
+    pack_head(x, l->v, &x->a->V, ks, x->g, false);
     for (int64_t i = 0; i < cpu_strips_of(cpu_length(qs), x->amx); i++) {
         struct pair p = pair_of(x, qs, ks, i);
 
@@ -325,7 +336,7 @@ static void softmax_grad(const struct cpu_head *x, const struct lane *l, const s
 
     s.p = square_row(x->a, l->p, r);
     s.ds = square_row(x->a, l->ds, r);
-    cpu_scores_grad(&s, lse[p->qs.begin + r], l->d[r]);
+    cpu_kernels()->scores_grad(&s, lse[p->qs.begin + r], l->d[r]);
 }
 
 /* dst (keys, n) += the transpose of a square, given by its cells, times packed rows of queries: a
@@ -339,7 +350,7 @@ static void add_keys(const struct cpu_head *x, const struct pair *p, const uint3
     for (int64_t i = 0; i < cpu_strips_of(keys, x->amx); i++) {
         struct cpu_range c = cpu_strip_rows(keys, i, x->amx);
         int64_t before = x->a->causal ? p->ks.begin + c.begin - p->qs.begin : 0;
-        int64_t first = before <= 0 ? 0 : is_f32(x->a) ? before : before / 2;
+        int64_t first = before <= 0 ? 0 : cpu_attend_f32(x->a) ? before : before / 2;
 
         multiply(
             &(struct cpu_strip){.c = dst + c.begin * wide(n),
@@ -347,11 +358,12 @@ static void add_keys(const struct cpu_head *x, const struct pair *p, const uint3
                                 .a = (const char *)(square + first * by.query + c.begin * by.key),
                                 .a_row = by.key * CELL,
                                 .a_cell = by.query * CELL,
-                                .b = rows + first * CPU_PANEL,
+                                .b = rows + first * cpu_kernels()->panel,
                                 .m = cpu_length(c),
                                 .cells = depth - first,
-                                .add = true,
-                                .f32 = is_f32(x->a),
+                                .held = dst,
+                                .ld_held = wide(n),
+                                .f32 = cpu_attend_f32(x->a),
                                 .amx = x->amx},
             n, depth);
     }
@@ -380,9 +392,9 @@ static void backward_pair(const struct cpu_head *x, const struct lane *l, struct
     struct pair whole = {.qs = qs, .ks = ks};
     int64_t at = ks.begin - x->begin;
 
-    pack_head(l->kt, &a->K, ks, x->g, true);
-    pack_head(l->vt, &a->V, ks, x->g, true);
-    pack_head(l->k, &a->K, ks, x->g, false);
+    pack_head(x, l->kt, &a->K, ks, x->g, true);
+    pack_head(x, l->vt, &a->V, ks, x->g, true);
+    pack_head(x, l->k, &a->K, ks, x->g, false);
     query_strips(x, l, qs, ks);
     pack_square(x, l->pt, l->p, qs, ks);
     pack_square(x, l->dst, l->ds, qs, ks);
@@ -395,14 +407,14 @@ static void backward_queries(const struct cpu_head *x, const struct lane *l, str
     const struct tr_attention *a = x->a;
     int64_t last = cpu_last_key(x, qs);
 
-    pack_head(l->q, &a->Q, qs, x->h, false);
-    pack_head(l->dO, &a->dO, qs, x->h, false);
+    pack_head(x, l->q, &a->Q, qs, x->h, false);
+    pack_head(x, l->dO, &a->dO, qs, x->h, false);
     memset(l->dQ, 0, (size_t)(cpu_length(qs) * wide(x->dq)) * sizeof(float));
     for (int64_t r = 0; r < cpu_length(qs); r++)
-        l->d[r] = cpu_pair_dot(&(struct cpu_pair){.x = row_of(&a->O, qs.begin + r, x->h),
-                                                  .y = row_of(&a->dO, qs.begin + r, x->h),
-                                                  .n = x->dv,
-                                                  .f32 = is_f32(a)});
+        l->d[r] = cpu_kernels()->dot(&(struct cpu_pair){.x = row_of(&a->O, qs.begin + r, x->h),
+                                                        .y = row_of(&a->dO, qs.begin + r, x->h),
+                                                        .n = x->dv,
+                                                        .type = a->O.dtype});
     for (int64_t j = cpu_first_block(x, qs, BLOCK); j < last; j += BLOCK)
         backward_pair(x, l, qs, (struct cpu_range){j, cpu_least(j + BLOCK, last)});
     store_head(&a->dQ, qs, x->h, l->dQ);

@@ -9,24 +9,21 @@
 #include <string.h>
 
 enum {
-    ROWS_MIN = 4 * CPU_STRIP,
     SHARE = 4,    /* wanted tiles of a thread */
     FEW = 1 << 18 /* multiplications of one thread in the time in which others start */
 };
 
+static bool is_float(enum tr_dtype t)
+{
+    return t == TR_F32 || t == TR_BF16 || t == TR_F16;
+}
+
 bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g)
 {
-    enum tr_dtype t = g->a.dtype;
+    enum tr_dtype b = g->b.w.dtype;
 
-    if (tr_view_count(g->a) == 0 || g->b.w.dtype != t)
-        return false;
-    if (t == TR_F32)
-        return cpu->cells_f32 && g->c.dtype == TR_F32;
-    if (!cpu->cells_bf16 || t != TR_BF16)
-        return false;
-    if (g->trans_a) /* c keeps its sums between blocks of tokens */
-        return g->c.dtype == TR_F32;
-    return g->a.shape[1] % 2 == 0 && (g->c.dtype == TR_F32 || g->c.dtype == TR_BF16);
+    return cpu->cells && tr_view_count(g->a) > 0 && is_float(g->a.dtype) && is_float(g->c.dtype) &&
+           (is_float(b) || b == TR_F8_E4M3);
 }
 
 /* One product, or the products of a group's experts; tiles [first[i], first[i+1]) belong to product
@@ -74,10 +71,10 @@ static bool few(const struct tiles *all)
 /* Makes tiles narrower if their number leaves some threads without work. */
 static void even(struct tiles *all)
 {
-    int64_t cols = all->cols;
+    int64_t cols = all->cols, panel = cpu_kernels()->panel;
 
-    while (all->first[all->n] % all->threads != 0 && all->cols > 2 * CPU_PANEL) {
-        all->cols -= CPU_PANEL;
+    while (all->first[all->n] % all->threads != 0 && all->cols > 2 * panel) {
+        all->cols -= panel;
         count(all);
     }
     if (all->first[all->n] % all->threads != 0) {
@@ -91,16 +88,17 @@ static void even(struct tiles *all)
 static void divide(struct tiles *all, const struct tr_gemm *any)
 {
     bool wide = cells_tile_wide(any);
+    int64_t panel = cpu_kernels()->panel, least = 4 * cpu_kernels()->strip_rows;
 
     all->rows = cells_tile_rows(any);
     all->cols = cells_tile_cols(any);
     count(all);
     while (all->threads > 1 && all->first[all->n] < SHARE * all->threads) {
-        if (wide && all->rows > ROWS_MIN)
+        if (wide && all->rows > least)
             all->rows = (all->rows + 1) / 2;
-        else if (all->cols > 2 * CPU_PANEL)
-            all->cols = (all->cols / CPU_PANEL + 1) / 2 * CPU_PANEL;
-        else if (all->rows > ROWS_MIN)
+        else if (all->cols > 2 * panel)
+            all->cols = (all->cols / panel + 1) / 2 * panel;
+        else if (all->rows > least)
             all->rows = (all->rows + 1) / 2;
         else
             break;
@@ -206,26 +204,28 @@ size_t cpu_prepack_bytes(void *self, const struct tr_view *w)
 {
     const struct cpu *cpu = self;
 
-    if (!cpu->cells_bf16 || w->dtype != TR_BF16 || w->rank != 2 || w->shape[1] % 2 != 0)
+    if (!cpu->pairs || w->dtype != TR_BF16 || w->rank != 2 || w->shape[1] % 2 != 0)
         return 0;
-    return (size_t)(cpu_panels_of(w->shape[0]) * CPU_PANEL * cpu_cells_of(w->shape[1], false)) *
+    return (size_t)(cpu_panels_of(w->shape[0]) * cpu_kernels()->panel *
+                    cpu_cells_of(w->shape[1], false)) *
            sizeof(uint32_t);
 }
 
 enum fr_rc cpu_prepack(void *self, struct tr_queue *q, const struct tr_view *w, void *packed)
 {
     const struct cpu *cpu = self;
-    int64_t panel = CPU_PANEL * cpu_cells_of(w->shape[1], false);
+    int64_t cols = cpu_kernels()->panel, panel = cols * cpu_cells_of(w->shape[1], false);
 
     (void)q;
 #pragma omp parallel for num_threads(cpu->threads)
     for (int64_t j = 0; j < cpu_panels_of(w->shape[0]); j++)
-        cpu_pack_turned(&(struct cpu_pack){
+        cpu_kernels()->pack_turned(&(struct cpu_pack){
             .dst = (uint32_t *)packed + j * panel,
-            .src = (const uint16_t *)w->p + j * CPU_PANEL * w->ld,
+            .src = (const uint16_t *)w->p + j * cols * w->ld,
             .k = w->shape[1],
-            .n = cpu_least(CPU_PANEL, w->shape[0] - j * CPU_PANEL),
+            .n = cpu_least(cols, w->shape[0] - j * cols),
             .ld = w->ld,
+            .type = TR_BF16,
         });
     return FR_OK;
 }
@@ -233,14 +233,15 @@ enum fr_rc cpu_prepack(void *self, struct tr_queue *q, const struct tr_view *w, 
 bool cpu_repacks(void *self, const struct tr_view *w)
 {
     (void)self;
-    return tr_view_contiguous(*w) && w->shape[0] % 2 == 0 && w->shape[1] % CPU_PANEL == 0;
+    return tr_view_contiguous(*w) && w->shape[0] % 2 == 0 &&
+           w->shape[1] % cpu_kernels()->panel == 0;
 }
 
 enum fr_rc cpu_repack(void *self, struct tr_queue *q, const struct tr_view *w, struct fr_err *err)
 {
     const struct cpu *cpu = self;
     size_t bytes = tr_view_bytes(*w);
-    int64_t panel = CPU_PANEL * cpu_cells_of(w->shape[0], false);
+    int64_t cols = cpu_kernels()->panel, panel = cols * cpu_cells_of(w->shape[0], false);
     char *copy = fr_sys.alloc(bytes);
 
     (void)q;
@@ -248,13 +249,14 @@ enum fr_rc cpu_repack(void *self, struct tr_queue *q, const struct tr_view *w, s
         return fr_fail(err, FR_NOMEM, "packed weights: %zu bytes for a copy of one", bytes);
     memcpy(copy, w->p, bytes);
 #pragma omp parallel for num_threads(cpu->threads)
-    for (int64_t j = 0; j < w->shape[1]; j += CPU_PANEL)
-        cpu_pack_rows(&(struct cpu_pack){
-            .dst = (uint32_t *)w->p + j / CPU_PANEL * panel,
+    for (int64_t j = 0; j < w->shape[1]; j += cols)
+        cpu_kernels()->pack_rows(&(struct cpu_pack){
+            .dst = (uint32_t *)w->p + j / cols * panel,
             .src = (const uint16_t *)copy + j,
             .k = w->shape[0],
-            .n = CPU_PANEL,
+            .n = cols,
             .ld = w->ld,
+            .type = TR_BF16,
         });
     fr_sys.free(copy);
     return FR_OK;

@@ -11,11 +11,12 @@ enum {
     CELL = sizeof(uint32_t)
 };
 
-/* Scratch of a thread: packed pieces of b and transposed a, or copied rows of a; sums of a strip; a
- * piece of the bias. */
+/* Scratch of a thread: packed pieces of b, and the same decoded; sums of a strip; a piece of the
+ * bias; transposed a, or copied rows of a; sums of the tile between blocks, or NULL: c keeps them.
+ */
 struct lane {
     uint32_t *b, *a;
-    float *sums, *bias;
+    float *decoded, *strip, *bias, *sums;
 };
 
 static struct lane lane_of(const struct tr_gemm *g, void *work)
@@ -23,9 +24,11 @@ static struct lane lane_of(const struct tr_gemm *g, void *work)
     struct lane l;
 
     l.b = work;
-    l.sums = (float *)(l.b + cells_of_b(g));
-    l.bias = l.sums + CPU_STRIP_AMX * CPU_PANEL;
-    l.a = (uint32_t *)(l.bias + CPU_PANEL);
+    l.decoded = (float *)(l.b + cells_of_b(g));
+    l.strip = l.decoded + cells_decoded(g);
+    l.bias = l.strip + CPU_STRIP_AMX * CPU_PANEL_MOST;
+    l.a = (uint32_t *)(l.bias + CPU_PANEL_MOST);
+    l.sums = cells_of_sums(g) > 0 ? (float *)(l.a + cells_of_a(g)) : NULL;
     return l;
 }
 
@@ -34,6 +37,7 @@ struct tile {
     const struct tr_gemm *g;
     bool amx;
     bool wide;
+    int64_t panel, ld_sums; /* columns of a panel; of a row of l.sums */
     struct cpu_range rows, cols, inner;
     struct lane l;
     const uint32_t *b;    /* panels, or rows, of b for the tile's columns from b_begin on */
@@ -51,20 +55,39 @@ static const uint32_t *packed_at(const struct tr_gemm *g, int64_t col)
     return panels + col * cpu_cells_of(cells_inner(g), cells_f32(g));
 }
 
+/* Rows x cols of b as it is stored, in f32. */
+static void decode(const struct tile *t, struct cpu_range rows, struct cpu_range cols)
+{
+    for (int64_t i = rows.begin; i < rows.end; i++)
+        cpu_load_weight(t->l.decoded + (i - rows.begin) * cpu_length(cols), &t->g->b, i, cols);
+}
+
+/* Packs the tile's columns from j on; n of them. */
 static void pack_b(const struct tile *t, int64_t j, int64_t n)
 {
     const struct tr_gemm *g = t->g;
     const struct tr_view *w = &g->b.w;
-    struct cpu_pack b = {
-        .dst = t->l.b, .k = cpu_length(t->inner), .n = n, .ld = w->ld, .f32 = cells_f32(g)};
+    int64_t first = t->cols.begin + j;
+    struct cpu_range cols = {first, first + n};
+    struct cpu_range rows = g->trans_b ? cols : t->inner, across = g->trans_b ? t->inner : cols;
+    struct cpu_pack b = {.dst = t->l.b,
+                         .src = cpu_at(w, rows.begin, across.begin),
+                         .k = cpu_length(t->inner),
+                         .n = n,
+                         .ld = w->ld,
+                         .type = w->dtype,
+                         .f32 = cells_f32(g)};
 
-    if (g->trans_b) {
-        b.src = cpu_at(w, t->cols.begin + j, t->inner.begin);
-        cpu_pack_turned(&b);
-    } else {
-        b.src = cpu_at(w, t->inner.begin, t->cols.begin + j);
-        cpu_pack_rows(&b);
+    if (w->dtype == TR_F8_E4M3) {
+        decode(t, rows, across);
+        b.src = t->l.decoded;
+        b.ld = cpu_length(across);
+        b.type = TR_F32;
     }
+    if (g->trans_b)
+        cpu_kernels()->pack_turned(&b);
+    else
+        cpu_kernels()->pack_rows(&b);
 }
 
 /* Whether strips read b in place: its columns fill vectors, and the rows of a panel fit the L2
@@ -74,7 +97,8 @@ static bool in_place(const struct tr_gemm *g, int64_t cols, int64_t rows)
     int64_t bytes = g->b.w.ld * CELL, step = bytes & -bytes;
     int64_t sets = step > 64 ? CACHE / WAYS / step : CACHE / WAYS / 64;
 
-    return cells_f32(g) && !g->trans_b && cols % (CPU_PANEL / 2) == 0 && rows <= (WAYS - 2) * sets;
+    return cells_f32(g) && g->b.w.dtype == TR_F32 && !g->trans_b &&
+           cols % cpu_kernels()->lanes == 0 && rows <= (WAYS - 2) * sets;
 }
 
 /* Sets b for the tile's columns from j on; n of them. */
@@ -123,6 +147,7 @@ static void pack(struct tile *t)
                          .k = cpu_length(t->inner),
                          .n = cpu_length(t->rows),
                          .ld = g->a.ld,
+                         .type = g->a.dtype,
                          .f32 = cells_f32(g)};
 
     if (!t->wide)
@@ -130,31 +155,32 @@ static void pack(struct tile *t)
     if (g->trans_a && t->amx)
         cpu_pack_across(&a, row_of_a(t));
     else if (g->trans_a)
-        cpu_pack_strips(&a);
+        cpu_kernels()->pack_strips(&a);
     else if (t->wide)
         copy_rows(t);
 }
 
-/* Sums of rows [r.begin, r.end) of the tile with the panel at column j of it, into c. */
+/* The finished sums of rows [r.begin, r.end) of the tile with the panel at column j, into c. */
 static void put(const struct tile *t, struct cpu_range r, int64_t j)
 {
     const struct tr_gemm *g = t->g;
-    bool again = t->inner.begin > 0, biased = !again && !tr_view_absent(g->bias);
+    bool biased = !tr_view_absent(g->bias);
     struct tr_view bias = g->bias;
-    int64_t n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
+    int64_t n = cpu_least(t->panel, cpu_length(t->cols) - j);
 
     if (biased)
         cpu_load(t->l.bias, &bias, 0, t->cols.begin + j, n);
-    cpu_put(&(struct cpu_put){.y = cpu_at(&g->c, t->rows.begin + r.begin, t->cols.begin + j),
-                              .x = t->l.sums,
-                              .bias = biased ? t->l.bias : NULL,
-                              .m = cpu_length(r),
-                              .n = n,
-                              .ldy = g->c.ld,
-                              .ldx = CPU_PANEL,
-                              .alpha = g->alpha,
-                              .beta = again ? 1 : g->beta,
-                              .f32 = g->c.dtype == TR_F32});
+    cpu_kernels()->put(
+        &(struct cpu_put){.y = cpu_at(&g->c, t->rows.begin + r.begin, t->cols.begin + j),
+                          .x = t->l.strip,
+                          .bias = biased ? t->l.bias : NULL,
+                          .m = cpu_length(r),
+                          .n = n,
+                          .ldy = g->c.ld,
+                          .ldx = CPU_PANEL_MOST,
+                          .alpha = g->alpha,
+                          .beta = g->beta,
+                          .type = g->c.dtype});
 }
 
 /* Prefetches rows of c. */
@@ -165,7 +191,7 @@ static void bring_sums(const struct tile *t, struct cpu_range r, int64_t j)
     int64_t size = (int64_t)tr_dtype_bytes(g->c.dtype), row = g->c.ld * size;
 
     for (int64_t i = r.begin; i < r.end; i++, y += row)
-        for (int64_t k = 0; k < CPU_PANEL * size; k += 64)
+        for (int64_t k = 0; k < t->panel * size; k += 64)
             __builtin_prefetch(y + k, 1, 3);
 }
 
@@ -184,7 +210,7 @@ static void rows_at(const struct tile *t, int64_t i, struct cpu_strip *s)
     }
     if (!g->trans_a) {
         cpu_strip_take(s, cpu_at(&g->a, t->rows.begin + r.begin, t->inner.begin), cells_apart(g),
-                       t->l.a);
+                       g->a.dtype, t->l.a);
         return;
     }
     if (t->amx) {
@@ -192,9 +218,22 @@ static void rows_at(const struct tile *t, int64_t i, struct cpu_strip *s)
         s->a_row = row_of_a(t) * CELL;
         return;
     }
-    s->a = (const char *)(t->l.a + i * s->cells * CPU_STRIP_CELLS);
+    s->a_cell = cpu_kernels()->strip_cells * CELL;
+    s->a = (const char *)t->l.a + i * s->cells * s->a_cell;
     s->a_row = CELL;
-    s->a_cell = CPU_STRIP_CELLS * CELL;
+}
+
+/* Where finished sums of c go: directly, or by put. */
+static void to_c(const struct tile *t, struct cpu_strip *s, char *c)
+{
+    const struct tr_gemm *g = t->g;
+
+    s->ldc = g->c.ld;
+    s->scales = !cells_plain(g) && (g->alpha != 1 || g->beta != 0);
+    if (g->c.dtype == TR_BF16)
+        s->half = (uint16_t *)c;
+    else
+        s->c = (float *)c;
 }
 
 /* Computes rows r times the panel at column j. multiply has set s; the rest is set here, in place:
@@ -202,27 +241,28 @@ static void rows_at(const struct tile *t, int64_t i, struct cpu_strip *s)
 static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_range r, int64_t j)
 {
     const struct tr_gemm *g = t->g;
+    bool begins = t->inner.begin == 0, ends = t->inner.end == cells_inner(g);
+    bool puts = ends && (!tr_view_absent(g->bias) || g->c.dtype == TR_F16);
     char *c = cpu_at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
+    float *sums = t->l.sums != NULL ? t->l.sums + r.begin * t->ld_sums + j : (float *)c;
 
     s->b = t->b + (j - t->b_begin) * t->b_col;
     s->b_row = t->b_row;
-    s->n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
-    if (!tr_view_absent(g->bias)) {
-        s->c = t->l.sums;
-        s->ldc = CPU_PANEL;
-        cpu_strip(s);
-        put(t, r, j);
-        return;
+    s->n = cpu_least(t->panel, cpu_length(t->cols) - j);
+    s->held = !begins || (cells_plain(g) && g->beta == 1) ? sums : NULL;
+    s->ld_held = t->l.sums != NULL ? t->ld_sums : g->c.ld;
+    if (puts) {
+        s->c = t->l.strip;
+        s->ldc = CPU_PANEL_MOST;
+    } else if (ends) {
+        to_c(t, s, c);
+    } else {
+        s->c = sums;
+        s->ldc = s->ld_held;
     }
-    s->ldc = g->c.ld;
-    s->beta = t->inner.begin > 0 ? 1 : g->beta;
-    s->scales = !cells_plain(g, s->beta);
-    s->add = !s->scales && s->beta == 1;
-    if (g->c.dtype == TR_F32)
-        s->c = (float *)c;
-    else
-        s->half = (uint16_t *)c;
-    cpu_strip(s);
+    cpu_kernels()->strip(s);
+    if (puts)
+        put(t, r, j);
 }
 
 /* Lines that each of so many strips prefetches. */
@@ -251,7 +291,7 @@ static struct cpu_ahead after_panel(const struct tile *t, int64_t j)
     int64_t n = cpu_length(t->cols);
     struct cpu_range inner = t->inner;
 
-    j += CPU_PANEL;
+    j += t->panel;
     if (j >= n) {
         j = 0;
         inner = (struct cpu_range){inner.end,
@@ -260,7 +300,7 @@ static struct cpu_ahead after_panel(const struct tile *t, int64_t j)
     if (cpu_length(inner) == 0)
         return *t->ahead;
     j += t->cols.begin;
-    return piece_of_b(t->g, inner, (struct cpu_range){j, cpu_least(j + CPU_PANEL, t->cols.end)});
+    return piece_of_b(t->g, inner, (struct cpu_range){j, cpu_least(j + t->panel, t->cols.end)});
 }
 
 /* The rows of a that strip i reads, unless they are packed. */
@@ -293,8 +333,8 @@ static void by_strips(const struct tile *t, struct cpu_strip *s)
         int64_t lines = lines_of(&rows, last > 0 ? last : 1);
 
         rows_at(t, i, s);
-        for (int64_t j = 0; j < n; j += CPU_PANEL) {
-            bool is_last = j / CPU_PANEL == last;
+        for (int64_t j = 0; j < n; j += t->panel) {
+            bool is_last = j / t->panel == last;
 
             s->ahead = is_last ? t->ahead : &rows;
             s->lines = is_last ? share : lines;
@@ -313,10 +353,10 @@ static void by_panels(struct tile *t, struct cpu_strip *s)
 {
     int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m, false);
 
-    for (int64_t j = 0; j < n; j += CPU_PANEL) {
+    for (int64_t j = 0; j < n; j += t->panel) {
         struct cpu_ahead ahead = after_panel(t, j);
 
-        place_b(t, j, cpu_least(CPU_PANEL, n - j));
+        place_b(t, j, cpu_least(t->panel, n - j));
         s->ahead = &ahead;
         s->lines = lines_of(s->ahead, strips);
         for (int64_t i = 0; i < strips; i++) {
@@ -337,7 +377,8 @@ static void multiply(struct tile *t)
     struct cpu_strip s = {.f32 = cells_f32(t->g),
                           .amx = t->amx,
                           .cells = cpu_cells_of(cpu_length(t->inner), cells_f32(t->g)),
-                          .alpha = t->g->alpha};
+                          .alpha = t->g->alpha,
+                          .beta = t->g->beta};
 
     if (t->wide)
         by_panels(t, &s);
@@ -353,10 +394,10 @@ struct cpu_ahead cells_tile_ahead(const struct cells_tile *t)
     if (cells_packed(g)) /* sequentially */
         return (struct cpu_ahead){.p = (const char *)packed_at(g, cols.begin),
                                   .rows = 1,
-                                  .bytes = cpu_panels_of(cpu_length(cols)) * CPU_PANEL *
+                                  .bytes = cpu_panels_of(cpu_length(cols)) * cpu_kernels()->panel *
                                            cpu_cells_of(cells_inner(g), cells_f32(g)) * CELL};
     if (cells_tile_wide(g))
-        cols.end = cpu_least(cols.begin + CPU_PANEL, cols.end);
+        cols.end = cpu_least(cols.begin + cpu_kernels()->panel, cols.end);
     return piece_of_b(g, (struct cpu_range){0, cells_depth(g)}, cols);
 }
 
@@ -367,6 +408,8 @@ void cells_tile_run(const struct cells_tile *whole, void *work, struct cpu_ahead
     struct tile t = {.g = g,
                      .amx = whole->amx && !cells_f32(g),
                      .wide = cells_tile_wide(g),
+                     .panel = cpu_kernels()->panel,
+                     .ld_sums = cells_tile_cols(g),
                      .rows = whole->rows,
                      .cols = whole->cols,
                      .l = lane_of(g, work),

@@ -105,21 +105,18 @@ static enum fr_rc cpu_sync(void *self, struct tr_queue *q, struct fr_err *err)
 
 static void cpu_describe(void *self, char out[256])
 {
-    struct cpu *cpu = self;
+    const struct cpu *cpu = self;
+    const char *f32 = cpu->cells != NULL ? cpu->cells->name : cpu->sgemm ? "onednn" : "own";
+    bool widened = !cpu->pairs && cpu->onednn == NULL;
     char math[128];
 
     cpu_onednn_describe(math);
-    snprintf(out, 256, "threads=%d f32=%s bf16=%s%s", cpu->threads,
-             cpu->cells_f32 ? "avx512"
-             : cpu->sgemm   ? "onednn"
-                            : "own",
+    snprintf(out, 256, "threads=%d f32=%s bf16=%s%s%s%s", cpu->threads, f32,
+             widened ? "widened-to-" : "",
              cpu->amx              ? "amx"
-             : cpu->cells_bf16     ? "avx512"
              : cpu->onednn != NULL ? "onednn"
-             : cpu->cells_f32      ? "widened-to-avx512-f32"
-             : cpu->sgemm          ? "widened-to-onednn-f32"
-                                   : "widened-to-own-f32",
-             math);
+                                   : f32,
+             widened ? "-f32" : "", math);
 }
 
 static void cpu_destroy(void *self)
@@ -164,16 +161,16 @@ static enum fr_rc choose(struct cpu *cpu, enum cpu_math math, struct fr_err *err
     bool best = math == CPU_MATH_BEST;
 
     cpu->sgemm = math != CPU_MATH_OWN && cpu_onednn_has_sgemm();
-    cpu->cells_f32 = (best || math == CPU_MATH_CELLS) && cpu_cells_have(true);
-    cpu->cells_bf16 = cpu->cells_f32 && cpu_cells_have(false);
-    cpu->amx = best && cpu->cells_bf16 && cpu_amx_have();
+    cpu->cells = best || math == CPU_MATH_CELLS ? cpu_kernels() : NULL;
+    cpu->pairs = cpu->cells != NULL && cpu->cells->pairs;
+    cpu->amx = best && cpu->pairs && cpu_amx_have();
     if (math == CPU_MATH_ONEDNN && !cpu->sgemm)
         return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
     if (math == CPU_MATH_BF16 && !cpu_onednn_has_bf16(true))
         return fr_fail(err, FR_UNSUPPORTED, "oneDNN has no bf16 products here");
-    if (math == CPU_MATH_CELLS && !cpu->cells_f32)
-        return fr_fail(err, FR_UNSUPPORTED, "this chip has no AVX-512");
-    if (math == CPU_MATH_BF16 || (best && !cpu->cells_bf16 && cpu_onednn_has_bf16(false)))
+    if (math == CPU_MATH_CELLS && cpu->cells == NULL)
+        return fr_fail(err, FR_UNSUPPORTED, "this chip has no AVX2");
+    if (math == CPU_MATH_BF16 || (best && cpu->cells == NULL && cpu_onednn_has_bf16(false)))
         return cpu_onednn_create(&cpu->onednn, err);
     return FR_OK;
 }

@@ -25,14 +25,16 @@
 #define CPU_WIDE __attribute__((target("arch=x86-64-v4")))
 #endif
 
+struct cpu_kernels;
 struct cpu_onednn; /* primitives by shape; NULL without oneDNN or where it has no fast bf16 */
 
 struct cpu {
     struct tr_backend base;
-    struct cpu_onednn *onednn;  /* owns: bf16 products; not beside cells_bf16 */
-    bool sgemm;                 /* f32 tiles by oneDNN instead of our own kernel */
-    bool cells_f32, cells_bf16; /* our own AVX-512 kernels (cells.h) */
-    bool amx;                   /* strips of bf16 by AMX */
+    struct cpu_onednn *onednn;       /* owns: bf16 products; not beside cells */
+    bool sgemm;                      /* f32 tiles by oneDNN instead of our own kernel */
+    const struct cpu_kernels *cells; /* our own AVX2 or AVX-512 kernels (cells.h); NULL: none */
+    bool pairs;                      /* their products of bf16 are of pairs */
+    bool amx;                        /* strips of bf16 by AMX */
     int threads;
 };
 
@@ -176,7 +178,8 @@ enum cpu_math {
     CPU_MATH_OWN,    /* our own f32 tiles */
     CPU_MATH_ONEDNN, /* oneDNN's f32 tiles */
     CPU_MATH_BF16,   /* oneDNN's bf16 primitives, emulated where the chip lacks them */
-    CPU_MATH_CELLS /* our own AVX-512 kernels, bf16 where the chip has their instructions; no AMX */
+    CPU_MATH_CELLS   /* our own AVX2 or AVX-512 kernels, pairs of bf16 where the chip has their
+                      * instructions; no AMX */
 };
 enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err);
 
@@ -193,7 +196,8 @@ enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_
 /* The product of tile i: tiles [first[p], first[p+1]) are those of product p < n. */
 int64_t cpu_which(const int64_t *first, int64_t n, int64_t i);
 
-/* Products by our own AVX-512 kernels. any: of a group, the product of one expert; n: of how many.
+/* Products by our own AVX2 or AVX-512 kernels. any: of a group, the product of one expert; n: of
+ * how many.
  */
 bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g);
 enum fr_rc cpu_cells_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { CODES = 256, SIGN = 0x80, BLOCKS = 16, PIECE = 1 << 12 };
+enum { LANES_F32 = 16, CODES = 256, SIGN = 0x80, BLOCKS = 16, PIECE = 1 << 12 };
 
 typedef uint32_t bits __attribute__((may_alias)); /* the bits of an f32 in memory */
 
@@ -69,7 +69,8 @@ static bool has_wide(void)
     /* each by name: gcc 11 does not know the level */
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && cpu_cells_have(true);
+           __builtin_cpu_supports("avx512vl") && cpu_kernels() != NULL &&
+           cpu_kernels()->lanes == LANES_F32;
 }
 #else
 static void look_up_wide(uint16_t *y, const uint8_t *codes, const uint16_t table[CODES], int64_t n)

@@ -59,21 +59,21 @@ CPU_KERNEL static void plain_swiglu(float *h, const float *g, const float *u, in
 
 float cpu_exp_sum(float *x, float max, int64_t n)
 {
-    return cpu_cells_have(true) ? cpu_cells_exp_sum(x, max, n) : plain_exp_sum(x, max, n);
+    return cpu_kernels() != NULL ? cpu_kernels()->exp_sum(x, max, n) : plain_exp_sum(x, max, n);
 }
 
 void cpu_sigmoid(float *y, const float *x, int64_t n)
 {
-    if (cpu_cells_have(true))
-        cpu_cells_sigmoid(y, x, n);
+    if (cpu_kernels() != NULL)
+        cpu_kernels()->sigmoid(y, x, n);
     else
         plain_sigmoid(y, x, n);
 }
 
 void cpu_swiglu(float *h, const float *g, const float *u, int64_t n)
 {
-    if (cpu_cells_have(true))
-        cpu_cells_swiglu(h, g, u, n);
+    if (cpu_kernels() != NULL)
+        cpu_kernels()->swiglu(h, g, u, n);
     else
         plain_swiglu(h, g, u, n);
 }

@@ -306,7 +306,7 @@ static bool combine_cells(const struct tr_moe_combine *a, int64_t t)
     struct cpu_combine c = {.n = a->y.shape[1], .f32 = f32};
 
     if (a->y.dtype != a->yp.dtype || (!f32 && a->y.dtype != TR_BF16) ||
-        a->row_of.shape[1] > CPU_COMBINE || !cpu_cells_have(f32))
+        a->row_of.shape[1] > CPU_COMBINE || cpu_kernels() == NULL)
         return false;
     c.y = cpu_row_at(&a->y, t);
     c.add = tr_view_absent(a->add) ? NULL : cpu_row_at(&a->add, t);
@@ -318,7 +318,7 @@ static bool combine_cells(const struct tr_moe_combine *a, int64_t t)
         c.rows[c.count] = cpu_row_at(&a->yp, at);
         c.weights[c.count++] = weighted ? ((const float *)a->weight.p)[t * a->weight.ld + k] : 1;
     }
-    cpu_cells_combine(&c);
+    cpu_kernels()->combine(&c);
     return true;
 }
 

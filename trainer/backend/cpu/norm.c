@@ -76,7 +76,7 @@ static bool by_cells(const struct tr_view *x, const struct tr_view *gain)
     bool f32 = x->dtype == TR_F32;
 
     return (f32 || x->dtype == TR_BF16) && (gain->dtype == TR_F32 || gain->dtype == x->dtype) &&
-           cpu_cells_have(f32);
+           cpu_kernels() != NULL;
 }
 
 static struct cpu_norm cells_row(const struct tr_view *y, const struct tr_view *x,
@@ -96,7 +96,7 @@ static void norm_one(const void *args, int64_t t, float *lane)
 
     if (tr_view_absent(a->add) && by_cells(&a->x, &a->gain)) {
         struct cpu_norm row = cells_row(&a->y, &a->x, &a->gain, t);
-        float r = cpu_cells_norm(&row, a->eps);
+        float r = cpu_kernels()->norm(&row, a->eps);
 
         if (!tr_view_absent(a->rrms))
             ((float *)a->rrms.p)[t] = r;
@@ -133,7 +133,7 @@ static void norm_grad_row(const void *args, int64_t t, float *lane)
 
         row.dy = cpu_row_at(&a->dy, t);
         row.dres = tr_view_absent(a->dres) ? NULL : cpu_row_at(&a->dres, t);
-        cpu_cells_norm_grad(&row, r);
+        cpu_kernels()->norm_grad(&row, r);
         return;
     }
     cpu_load(xh, &a->x, t, 0, n);

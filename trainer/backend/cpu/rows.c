@@ -30,8 +30,8 @@ CPU_KERNEL static void f32_to_bf16(uint16_t *restrict dst, const bits *restrict 
 
 void cpu_copy_row(void *dst, const void *src, size_t bytes)
 {
-    if (bytes < COPY_LONG && cpu_cells_have(true))
-        cpu_cells_copy(dst, src, (int64_t)bytes);
+    if (bytes < COPY_LONG && cpu_kernels() != NULL)
+        cpu_kernels()->copy(dst, src, (int64_t)bytes);
     else
         memcpy(dst, src, bytes);
 }
@@ -55,8 +55,8 @@ void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n)
 
     if (t == TR_F32)
         cpu_copy_row(dst, src, (size_t)n * sizeof *src);
-    else if (t == TR_BF16 && cpu_cells_have(false))
-        cpu_cells_halve(half, src, n);
+    else if (t == TR_BF16 && cpu_kernels() != NULL)
+        cpu_kernels()->halve(half, src, n);
     else if (t == TR_BF16)
         f32_to_bf16(half, (const bits *)src, n);
     else
@@ -116,8 +116,8 @@ CPU_KERNEL static void round_bf16(bits *x, int64_t n)
 
 void cpu_round(float *x, enum tr_dtype t, int64_t n)
 {
-    if (t == TR_BF16 && cpu_cells_have(false))
-        cpu_cells_round(x, n);
+    if (t == TR_BF16 && cpu_kernels() != NULL)
+        cpu_kernels()->round(x, n);
     else if (t == TR_BF16)
         round_bf16((bits *)x, n);
     else if (t == TR_F16)
@@ -267,10 +267,11 @@ CPU_KERNEL static void turn_square(float *dst, int64_t ldd, const float *src, in
 
 void cpu_turn(const struct cpu_turn *t)
 {
+    const struct cpu_kernels *k = cpu_kernels();
     int64_t rows = t->rows / 8 * 8, cols = t->cols / 8 * 8;
 
-    if (t->rows % CPU_SQUARE == 0 && t->cols % CPU_SQUARE == 0 && cpu_cells_have(true)) {
-        cpu_cells_turn(t);
+    if (k != NULL && t->rows % k->lanes == 0 && t->cols % k->lanes == 0) {
+        k->turn(t);
         return;
     }
     for (int64_t i = 0; i < rows; i += 8)

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Widths of the CPU's kernels through `flowtrain train`: ONEDNN_MAX_CPU_ISA takes the lesser ones. At each the
+log names the kernels, one thread and three give the same bits, and losses agree with the machine's best: f32 to
+1e-5 relative, bf16 to 2^-7. Skipped on a chip without AVX2.
+
+usage: trainer_widths.py BUILD
+"""
+import re
+import sys
+
+import trainer_lib as t
+
+NEEDS = {"AVX2": {"avx2", "fma", "f16c"}, "AVX512_CORE": {"avx512f", "avx512bw", "avx512vl", "avx512dq"}}
+SAID = {"AVX2": ("avx2", "widened-to-avx2-f32"), "AVX512_CORE": ("avx512", "widened-to-avx512-f32")}
+KERNELS = re.compile(r"cpu threads=\d+ f32=(\S+) bf16=(\S+)")
+
+
+def train(out, bf16, **env):
+    run = t.Run(t.train_args(out, steps=3, accumulation=2, deepspeed=None, lora_dropout=0, save_strategy="no",
+                             bf16=True if bf16 else None), **env)
+    t.check(out + ": trains", run.wait() == 0, run.text()[-2000:])
+    said = KERNELS.search(run.text())
+    return said.groups() if said else None
+
+
+def compare(what, got, want, relative):
+    a, b = ([e["loss"] for e in t.log_lines(out) if "loss" in e] for out in (got, want))
+    t.same(what + ": steps", len(a), 3)
+    worst = max(abs(x - y) / abs(y) for x, y in zip(a, b))
+    t.check(what + ": losses", worst <= relative, "relative difference %g" % worst)
+
+
+def main():
+    with open("/proc/cpuinfo") as f:
+        flags = set(re.search(r"^flags\s*: (.*)$", f.read(), re.M).group(1).split())
+    if not NEEDS["AVX2"] <= flags:
+        print("skipped: the chip has no AVX2")
+        sys.exit(77)
+    t.begin()
+    for bf16 in (False, True):
+        name = "bf16" if bf16 else "f32"
+        train(name, bf16)
+        for isa in [k for k in NEEDS if NEEDS[k] <= flags]:
+            one, three = "%s-%s-1" % (name, isa), "%s-%s-3" % (name, isa)
+            t.same(one + ": kernels", train(one, bf16, ONEDNN_MAX_CPU_ISA=isa), SAID[isa])
+            train(three, bf16, ONEDNN_MAX_CPU_ISA=isa, OMP_NUM_THREADS="3")
+            t.same(one + ": three threads", t.losses(three), t.losses(one))
+            compare(one, one, name, 2 ** -7 if bf16 else 1e-5)
+    t.finish()
+
+
+main()

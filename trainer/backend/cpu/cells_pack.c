@@ -1,0 +1,329 @@
+/* Packing of operands into cells (cells.h), built once for each level of cells_simd.h. */
+#include "trainer/backend/cpu/cells_simd.h"
+
+#include <string.h>
+
+enum { CELL = sizeof(uint32_t) };
+
+/* A row of a panel; low: the first vector. */
+struct row {
+    vec low, high;
+};
+
+#ifdef CPU_PAIRS
+INLINE struct row pair_up(__m512i a, __m512i b)
+{
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+
+    return (struct row){_mm512_castsi512_ps(_mm512_permutex2var_epi16(a, low, b)),
+                        _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, high, b))};
+}
+
+/* The first n of 32 lanes. */
+INLINE __mmask32 first(int64_t n)
+{
+    return n >= 32 ? 0xffffffffU : n <= 0 ? 0 : (__mmask32)((1U << n) - 1);
+}
+
+INLINE struct row pairs_at(const struct cpu_pack *p, int64_t i, int64_t j)
+{
+    const uint16_t *half = (const uint16_t *)p->src + 2 * i * p->ld + j;
+    __mmask32 cols = first(p->n - j);
+    __m512i b = _mm512_setzero_si512();
+
+    if (2 * i + 1 < p->k)
+        b = _mm512_maskz_loadu_epi16(cols, half + p->ld);
+    return pair_up(_mm512_maskz_loadu_epi16(cols, half), b);
+}
+#endif
+
+/* Columns [j, j+PANEL) of row i of the cells of src (k, n). */
+INLINE struct row row_at(const struct cpu_pack *p, int64_t i, int64_t j, const enum tr_dtype type)
+{
+    int64_t at = i * p->ld + j, n = p->n - j;
+
+#ifdef CPU_PAIRS
+    if (type == TR_NONE)
+        return pairs_at(p, i, j);
+#endif
+    return (struct row){load(p->src, at, n, type), load(p->src, at + LANES, n - LANES, type)};
+}
+
+/* What a cell is made of: a type, or TR_NONE: a pair of bf16. */
+INLINE enum tr_dtype made_of(const struct cpu_pack *p)
+{
+    return p->f32 ? p->type : TR_NONE;
+}
+
+/* Runs DO with a constant for each type that cells are made of. */
+#ifdef CPU_PAIRS
+#define EACH_TYPE(p, DO)                                                                           \
+    do {                                                                                           \
+        enum tr_dtype type_ = made_of(p);                                                          \
+        if (type_ == TR_NONE)                                                                      \
+            DO(p, TR_NONE);                                                                        \
+        else if (type_ == TR_F32)                                                                  \
+            DO(p, TR_F32);                                                                         \
+        else if (type_ == TR_BF16)                                                                 \
+            DO(p, TR_BF16);                                                                        \
+        else                                                                                       \
+            DO(p, TR_F16);                                                                         \
+    } while (0)
+#else
+#define EACH_TYPE(p, DO)                                                                           \
+    do {                                                                                           \
+        enum tr_dtype type_ = made_of(p);                                                          \
+        if (type_ == TR_F32)                                                                       \
+            DO(p, TR_F32);                                                                         \
+        else if (type_ == TR_BF16)                                                                 \
+            DO(p, TR_BF16);                                                                        \
+        else                                                                                       \
+            DO(p, TR_F16);                                                                         \
+    } while (0)
+#endif
+
+INLINE void pack_rows(const struct cpu_pack *p, const enum tr_dtype type)
+{
+    int64_t cells = cpu_cells_of(p->k, p->f32);
+
+    for (int64_t j = 0; j < p->n; j += PANEL) {
+        float *dst = (float *)p->dst + j * cells;
+
+        for (int64_t i = 0; i < cells; i++, dst += PANEL) {
+            struct row r = row_at(p, i, j, type);
+
+            VEC(storeu_ps)(dst, r.low);
+            if (j + LANES < p->n)
+                VEC(storeu_ps)(dst + LANES, r.high);
+        }
+    }
+}
+
+CELLS void KERNEL(pack_rows)(const struct cpu_pack *p)
+{
+    EACH_TYPE(p, pack_rows);
+}
+
+INLINE void pack_cells(const struct cpu_pack *p, const enum tr_dtype type)
+{
+    for (int64_t i = 0; i < cpu_cells_of(p->k, p->f32); i++)
+        for (int64_t j = 0; j < p->n; j += PANEL) {
+            float *dst = (float *)p->dst + i * p->n + j;
+            struct row r = row_at(p, i, j, type);
+
+            store_part(dst, p->n - j, r.low);
+            store_part(dst + LANES, p->n - j - LANES, r.high);
+        }
+}
+
+CELLS void KERNEL(pack_cells)(const struct cpu_pack *p)
+{
+    EACH_TYPE(p, pack_cells);
+}
+
+/* Some strips at once, whose first columns are known then: each row of src is read through. */
+INLINE void pack_strips(const struct cpu_pack *p, const enum tr_dtype type)
+{
+    enum { SOME = 64 };
+    int64_t cells = cpu_cells_of(p->k, p->f32), strips = cpu_strips_of(p->n, false), cols[SOME];
+
+    for (int64_t first = 0; first < strips; first += SOME) {
+        int64_t n = cpu_least(SOME, strips - first);
+        float *dst = (float *)p->dst + first * cells * STRIP_CELLS;
+
+        for (int64_t i = 0; i < n; i++)
+            cols[i] = cpu_strip_rows(p->n, first + i, false).begin;
+        for (int64_t k = 0; k < cells; k++, dst += STRIP_CELLS)
+            for (int64_t i = 0; i < n; i++)
+                VEC(storeu_ps)(dst + i * cells * STRIP_CELLS, row_at(p, k, cols[i], type).low);
+    }
+}
+
+CELLS void KERNEL(pack_strips)(const struct cpu_pack *p)
+{
+    EACH_TYPE(p, pack_strips);
+}
+
+INLINE void widen_row(float *dst, const void *src, const enum tr_dtype type, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += LANES)
+        store_part(dst + i, n - i, load(src, i, n - i, type));
+}
+
+CELLS void KERNEL(widen)(float *dst, const void *src, enum tr_dtype type, int64_t n)
+{
+    if (type == TR_BF16)
+        widen_row(dst, src, TR_BF16, n);
+    else if (type == TR_F16)
+        widen_row(dst, src, TR_F16, n);
+    else
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+}
+
+/* ---- transposed ---- */
+
+/* LANES cells in a row and a column, src in rows ld bytes apart, dst ldd cells. */
+#if CPU_LEVEL == 2
+INLINE void turn(float *dst, int64_t ldd, const char *src, int64_t ld)
+{
+#pragma GCC unroll 2
+    for (int64_t q = 0; q < 2; q++) {
+        __m256 x[4], t[4];
+
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const char *at = src + i * ld + 16 * q;
+
+            x[i] = _mm256_castps128_ps256(_mm_loadu_ps((const void *)at));
+            x[i] = _mm256_insertf128_ps(x[i], _mm_loadu_ps((const void *)(at + 4 * ld)), 1);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            t[i] = _mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]);
+            t[i + 2] = _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            float *to = dst + (4 * q + 2 * i) * ldd;
+
+            _mm256_storeu_ps(to, _mm256_shuffle_ps(t[2 * i], t[2 * i + 1], 0x44));
+            _mm256_storeu_ps(to + ldd, _mm256_shuffle_ps(t[2 * i], t[2 * i + 1], 0xee));
+        }
+    }
+}
+#else
+/* By four rounds of interleaving. The first two are loads: x takes four cells of every fourth row.
+ */
+INLINE void turn(float *dst, int64_t ldd, const char *src, int64_t ld)
+{
+#pragma GCC unroll 4
+    for (int64_t q = 0; q < 4; q++) {
+        __m512i x[4], t[4];
+
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const char *at = src + i * ld + 16 * q;
+
+            x[i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)at));
+#pragma GCC unroll 3
+            for (int k = 1; k < 4; k++)
+                x[i] =
+                    _mm512_mask_broadcast_i32x4(x[i], (__mmask16)(0xf << 4 * k),
+                                                _mm_loadu_si128((const void *)(at + 4 * k * ld)));
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            t[i] = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
+            t[i + 2] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            float *to = dst + (4 * q + 2 * i) * ldd;
+
+            _mm512_storeu_si512(to, _mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]));
+            _mm512_storeu_si512(to + ldd, _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
+        }
+    }
+}
+#endif
+
+CELLS void KERNEL(turn)(const struct cpu_turn *t)
+{
+    for (int64_t i = 0; i < t->rows; i += LANES)
+        for (int64_t j = 0; j < t->cols; j += LANES)
+            turn(t->dst + j * t->ldd + i, t->ldd, (const char *)(t->src + i * t->lds + j),
+                 t->lds * CELL);
+}
+
+/* Cells [i, i+LANES) of stored row j of src (n, k). */
+INLINE vec turned_at(const struct cpu_pack *p, int64_t i, int64_t j, const enum tr_dtype type)
+{
+#ifdef CPU_PAIRS
+    if (type == TR_NONE)
+        return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(
+            first(p->k - 2 * i), (const uint16_t *)p->src + j * p->ld + 2 * i));
+#endif
+    return load(p->src, j * p->ld + i, p->k - i, type);
+}
+
+/* Prefetches the rows that turn_block reads two blocks later: the hardware prefetcher does not
+ * follow rows that far apart. */
+INLINE void bring_block(const struct cpu_pack *p, int64_t i, int64_t j, const enum tr_dtype type)
+{
+    int64_t size = type == TR_F32 ? 4 : 2, cell = type == TR_NONE ? CELL : size;
+    const char *at = (const char *)p->src + j * p->ld * size + (i + 32) * cell;
+
+#pragma GCC unroll 16
+    for (int64_t c = 0; c < LANES; c++)
+        if (j + c < p->n)
+            __builtin_prefetch(at + c * p->ld * size);
+}
+
+/* Cells [i, i+LANES) of as many columns from j on, of src (n, k): into columns of a panel. */
+INLINE void turn_block(const struct cpu_pack *p, int64_t i, int64_t j, float *at,
+                       const enum tr_dtype type)
+{
+    int64_t size = type == TR_F32 ? 4 : 2, step = type == TR_NONE ? 2 : 1;
+    int64_t rows = cpu_cells_of(p->k, p->f32) - i;
+    float x[LANES][LANES], y[LANES][PANEL];
+
+    bring_block(p, i, j, type);
+    if ((type == TR_F32 || type == TR_NONE) && j + LANES <= p->n && (i + LANES) * step <= p->k) {
+        turn(at, PANEL, (const char *)p->src + j * p->ld * size + i * CELL, p->ld * size);
+        return;
+    }
+    for (int64_t c = 0; c < LANES; c++)
+        VEC(storeu_ps)(x[c], j + c < p->n ? turned_at(p, i, j + c, type) : VEC(setzero_ps)());
+    if (rows >= LANES) {
+        turn(at, PANEL, (const char *)x, sizeof x[0]);
+        return;
+    }
+    turn(y[0], PANEL, (const char *)x, sizeof x[0]);
+    for (int64_t r = 0; r < rows; r++)
+        VEC(storeu_ps)(at + r * PANEL, VEC(loadu_ps)(y[r]));
+}
+
+INLINE void pack_turned(const struct cpu_pack *p, const enum tr_dtype type)
+{
+    int64_t cells = cpu_cells_of(p->k, p->f32);
+
+    for (int64_t j = 0; j < p->n; j += PANEL)
+        for (int64_t i = 0; i < cells; i += LANES) {
+            float *at = (float *)p->dst + j * cells + i * PANEL;
+
+            turn_block(p, i, j, at, type);
+            if (j + LANES < p->n)
+                turn_block(p, i, j + LANES, at + LANES, type);
+        }
+}
+
+CELLS void KERNEL(pack_turned)(const struct cpu_pack *p)
+{
+    EACH_TYPE(p, pack_turned);
+}
+
+#ifdef CPU_PAIRS
+CELLS void cpu_pack_across(const struct cpu_pack *p, int64_t apart)
+{
+    float x[LANES][PANEL];
+
+    for (int64_t i = 0; i < cpu_cells_of(p->k, false); i += 16)
+        for (int64_t j = 0; j < p->n; j += PANEL) {
+            float *to = (float *)p->dst + j * apart + i;
+
+            for (int64_t r = 0; r < 16; r++) {
+                struct row some = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+
+                if (2 * (i + r) < p->k)
+                    some = pairs_at(p, i + r, j);
+                _mm512_storeu_ps(x[r], some.low);
+                _mm512_storeu_ps(x[r] + 16, some.high);
+            }
+            turn(to, apart, (const char *)x, sizeof x[0]);
+            if (j + 16 < p->n)
+                turn(to + 16 * apart, apart, (const char *)(x[0] + 16), sizeof x[0]);
+        }
+}
+#endif

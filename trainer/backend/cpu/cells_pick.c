@@ -1,0 +1,59 @@
+/* Which kernels of cells.h run: what the chip has, and ONEDNN_MAX_CPU_ISA allows. */
+#include "trainer/backend/cpu/cells.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum level { NONE, AVX2, AVX512, AVX512_BF16, TILES };
+
+extern const struct cpu_kernels cpu_avx2_kernels, cpu_avx512_kernels, cpu_avx512bf16_kernels;
+
+/* ONEDNN_MAX_CPU_ISA, as oneDNN reads it (its guide: CPU Dispatcher Control). */
+static enum level allowed(void)
+{
+    const char *max = getenv("ONEDNN_MAX_CPU_ISA");
+
+    if (max == NULL || max[0] == '\0' || strcmp(max, "ALL") == 0 || strcmp(max, "DEFAULT") == 0)
+        return TILES;
+    if (strstr(max, "AMX") != NULL)
+        return TILES;
+    if (strcmp(max, "AVX512_CORE") == 0 || strcmp(max, "AVX512_CORE_VNNI") == 0)
+        return AVX512;
+    if (strncmp(max, "AVX512", 6) == 0 || strncmp(max, "AVX10", 5) == 0)
+        return AVX512_BF16;
+    return strncmp(max, "AVX2", 4) == 0 ? AVX2 : NONE;
+}
+
+static const struct cpu_kernels *pick(void)
+{
+    enum level most = allowed();
+
+    if (most >= AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return most >= AVX512_BF16 && __builtin_cpu_supports("avx512bf16") ? &cpu_avx512bf16_kernels
+                                                                           : &cpu_avx512_kernels;
+    if (most >= AVX2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c"))
+        return &cpu_avx2_kernels;
+    return NULL;
+}
+
+const struct cpu_kernels *cpu_kernels(void)
+{
+    static const struct cpu_kernels none;
+    static const struct cpu_kernels *_Atomic known;
+    const struct cpu_kernels *is = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (is == NULL) {
+        is = pick();
+        is = is != NULL ? is : &none;
+        atomic_store_explicit(&known, is, memory_order_relaxed);
+    }
+    return is != &none ? is : NULL;
+}
+
+bool cpu_may_tile(void)
+{
+    return allowed() == TILES;
+}
