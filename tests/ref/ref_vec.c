@@ -67,13 +67,17 @@ enum fr_rc ref_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a, s
     UNUSED(self, q, err);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t first = 0; first < cols; first += TR_SUMSQ_BLOCK) {
-            double sum = 0;
+            double lane[TR_SUMSQ_LANES] = {0};
             uint64_t bits;
 
             for (int64_t j = first; j < cols && j < first + TR_SUMSQ_BLOCK; j++)
-                sum += tr_get(a->x, r * cols + j) * tr_get(a->x, r * cols + j);
-            memcpy(&bits, &sum, sizeof bits);
-            if (isfinite(sum))
+                lane[(j - first) % TR_SUMSQ_LANES] +=
+                    tr_get(a->x, r * cols + j) * tr_get(a->x, r * cols + j);
+            for (int half = TR_SUMSQ_LANES / 2; half > 0; half /= 2)
+                for (int l = 0; l < half; l++)
+                    lane[l] += lane[l + half];
+            memcpy(&bits, &lane[0], sizeof bits);
+            if (isfinite(lane[0]))
                 tr_exact_add(out, tr_exact_of(bits));
             for (int64_t j = first; j < cols && j < first + TR_SUMSQ_BLOCK; j++)
                 if (!tr_view_absent(a->found) && !isfinite(tr_get(a->x, r * cols + j)))

@@ -21,16 +21,12 @@ struct tr_exact {
     uint32_t part[3];
 };
 
-/* bits: of a finite double >= 0. */
-TR_INLINE struct tr_exact tr_exact_of(uint64_t bits)
+/* m times 2^(at - 320). */
+TR_INLINE struct tr_exact tr_exact_scaled(uint64_t m, int at)
 {
-    int exponent = (int)(bits >> 52 & 0x7ff), at = exponent - 1023 - 52 + TR_EXACT_LOWEST;
-    uint64_t m = bits & 0xfffffffffffffu, low, high;
     struct tr_exact x = {0, {0, 0, 0}};
+    uint64_t low, high;
 
-    if (exponent == 0) /* below 2^-1022 */
-        return x;
-    m |= (uint64_t)1 << 52;
     if (at < 0) {
         m = at > -64 ? m >> -at : 0;
         at = 0;
@@ -43,6 +39,28 @@ TR_INLINE struct tr_exact tr_exact_of(uint64_t bits)
     x.part[1] = (uint32_t)low;
     x.part[2] = (uint32_t)((high >> 32) + (low >> 32));
     return x;
+}
+
+/* A double is its mantissa, of TR_EXACT_DIGITS bits, times 2^(at - 320), with `at` its exponent's
+ * bits and TR_EXACT_SHIFT. */
+enum { TR_EXACT_DIGITS = 53, TR_EXACT_SHIFT = TR_EXACT_LOWEST - 1023 - 52 };
+
+TR_INLINE int tr_exact_exponent(uint64_t bits)
+{
+    return (int)(bits >> 52 & 0x7ff);
+}
+
+TR_INLINE uint64_t tr_exact_mantissa(uint64_t bits)
+{
+    return (bits & 0xfffffffffffffu) | (uint64_t)1 << 52;
+}
+
+/* bits: of a finite double >= 0. Below 2^-1022: 0. */
+TR_INLINE struct tr_exact tr_exact_of(uint64_t bits)
+{
+    int exponent = tr_exact_exponent(bits);
+
+    return tr_exact_scaled(exponent > 0 ? tr_exact_mantissa(bits) : 0, exponent + TR_EXACT_SHIFT);
 }
 
 TR_INLINE void tr_exact_add(int64_t *limbs, struct tr_exact x)

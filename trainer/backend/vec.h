@@ -65,10 +65,13 @@ struct tr_sum {
     int n; /* 1 .. TR_SUM_MAX */
 };
 
-/* sumsq: out += sum of x*x: of each TR_SUMSQ_BLOCK elements of a row in f64, ascending; these sums
- * exactly (exact.h). So parts of x whose rows begin at multiples of a block add up to the same bits
- * as all of x. A block with a NaN or an infinity adds nothing to out; found += number of these. */
-enum { TR_SUMSQ_BLOCK = 64 };
+/* sumsq: out += sum of x*x. Each TR_SUMSQ_BLOCK elements of a row are a block; what its last block
+ * lacks counts as zeros. Element i of a block belongs to lane i mod TR_SUMSQ_LANES. A lane sums its
+ * squares in f64, ascending; then lane l += lane l + 4, lane l += lane l + 2, and lanes 0 and 1 are
+ * the block's sum. These are added exactly (exact.h). So parts of x whose rows begin at multiples
+ * of a block add up to the same bits as all of x. A block with a NaN or an infinity adds nothing to
+ * out; found += number of these. */
+enum { TR_SUMSQ_BLOCK = 64, TR_SUMSQ_LANES = 8 };
 
 struct tr_sumsq {
     struct tr_view out;   /* (TR_EXACT_LIMBS) i64 += */

@@ -283,7 +283,7 @@ enum fr_rc tr_model_forward_backward(struct tr_model *m, const struct tr_micro *
     if ((rc = begin(&f, PASS_TRAIN)) != FR_OK)
         return rc;
     if (m->grads != NULL && f.ctx.rc == FR_OK)
-        f.ctx.rc = tr_grads_begin(m->grads, m->q, err);
+        f.ctx.rc = tr_grads_begin(m->grads, m->q, mb->last, err);
     run_forward(&f, m->nblocks);
     run_backward(&f);
     if (m->grads != NULL && f.ctx.rc == FR_OK)

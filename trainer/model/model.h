@@ -162,6 +162,7 @@ struct tr_micro {
     const int32_t *const *forced; /* [MoE layers] (T, K) experts to use; NULL: the router chooses */
     double loss_scale; /* 1/N (N: targets of the whole step, all ranks), times the loss scale */
     int slot;          /* 0 … in_flight - 1: buffers of this micro-batch */
+    bool last;         /* of its step: sums of trained weights are whole behind it (grads.h) */
 };
 
 /* Forward and backward; adapters' gradients += loss_scale * d(sum of -log p). */

@@ -65,22 +65,16 @@ void optim_host_finish(struct tr_optim *o)
     tr_queue_destroy(o->host.be, o->host.q);
 }
 
-enum fr_rc optim_host_look(struct tr_optim *o, struct optim_found *found, struct fr_err *err)
+enum fr_rc optim_host_look(struct tr_optim *o, bool again, struct optim_found *found,
+                           struct fr_err *err)
 {
-    const struct tr_grads_range *r;
-    enum fr_rc rc = tr_grads_arrived(o->grads, o->q, err);
-    size_t n;
-
-    r = tr_grads_ranges(o->grads, &n);
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        struct tr_view x = optim_sums_of(o, &r[i]);
-        struct tr_sumsq sq = {.out = tr_view1(found->limbs, TR_I64, TR_EXACT_LIMBS),
-                              .x = x,
+    struct tr_grads_look l = {.be = o->host.be,
+                              .q = o->host.q,
+                              .squares = tr_view1(found->limbs, TR_I64, TR_EXACT_LIMBS),
                               .found = tr_view1(&found->count, TR_I64, 1)};
+    enum fr_rc rc = tr_grads_arrived(o->grads, o->q, err);
 
-        rc = tr_sumsq(o->host.be, o->host.q, &sq, err);
-    }
-    return rc;
+    return rc == FR_OK ? tr_grads_look(o->grads, &l, again, err) : rc;
 }
 
 /* ---- tiles of the flat order ---- */

@@ -89,6 +89,8 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
         rc = take(o, &o->found, TR_I64, 1, err);
     if (rc == FR_OK)
         rc = take(o, &o->sumsq, TR_I64, TR_EXACT_LIMBS, err);
+    if (rc == FR_OK && o->grads != NULL)
+        tr_grads_watch(o->grads, o->sumsq, o->found);
     o->spread = tr_view2(o->spread.p, TR_F32, comm->size, o->n);
     if (rc == FR_OK)
         rc = optim_list_ranges(o, err);
@@ -161,39 +163,34 @@ enum fr_rc tr_optim_set(struct tr_optim *o, const float *flat, struct fr_err *er
     return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
 }
 
+/* Nothing is found so far. */
+static enum fr_rc forget_found(struct tr_optim *o, struct fr_err *err)
+{
+    if (tr_zero(o->be, o->q, o->found.p, tr_view_bytes(o->found)) == FR_OK &&
+        tr_zero(o->be, o->q, o->sumsq.p, tr_view_bytes(o->sumsq)) == FR_OK)
+        return FR_OK;
+    return fr_fail(err, FR_IO, "cannot clear the sum of squares");
+}
+
 enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err)
 {
     if (o->grads != NULL)
         tr_grads_reset(o->grads);
     if (tr_zero(o->be, o->q, o->params.grad.p, tr_view_bytes(o->params.grad)) != FR_OK)
         return fr_fail(err, FR_IO, "cannot clear the gradients");
-    return FR_OK;
+    return forget_found(o, err);
 }
 
-static enum fr_rc look_at(struct tr_optim *o, struct tr_view x, struct fr_err *err)
+/* Looks at the gradients of adapters, and at sums that were not looked at when they became whole,
+ * or at all. */
+static enum fr_rc look_at(struct tr_optim *o, bool again, struct fr_err *err)
 {
-    struct tr_sumsq sq = {.out = o->sumsq, .x = x, .found = o->found};
+    struct tr_sumsq sq = {.out = o->sumsq, .x = o->grad, .found = o->found};
+    struct tr_grads_look l = {o->be, o->q, o->sumsq, o->found};
+    enum fr_rc rc = o->n > 0 ? tr_sumsq(o->be, o->q, &sq, err) : FR_OK;
 
-    return tr_sumsq(o->be, o->q, &sq, err);
-}
-
-struct tr_view optim_sums_of(const struct tr_optim *o, const struct tr_grads_range *r)
-{
-    struct tr_view x = optim_part(tr_grads_sums(o->grads), r->at, r->n);
-
-    return r->cols > 0 ? tr_view2(x.p, x.dtype, r->n / r->cols, r->cols) : x;
-}
-
-/* The ranges alone: gaps of the flat order hold anything. */
-static enum fr_rc look_at_weights(struct tr_optim *o, struct fr_err *err)
-{
-    const struct tr_grads_range *r;
-    enum fr_rc rc = FR_OK;
-    size_t n;
-
-    r = tr_grads_ranges(o->grads, &n);
-    for (size_t i = 0; i < n && rc == FR_OK; i++)
-        rc = look_at(o, optim_sums_of(o, &r[i]), err);
+    if (rc == FR_OK && o->grads != NULL && o->host.be == NULL)
+        rc = tr_grads_look(o->grads, &l, again, err);
     return rc;
 }
 
@@ -215,19 +212,16 @@ static enum fr_rc add_up(struct tr_optim *o, struct optim_found *mine, struct fr
     return rc;
 }
 
-/* Sum of squares and number of non-finite gradients, over all ranks. */
-static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *found,
+/* Sum of squares and number of non-finite gradients, over all ranks. again: sums were changed since
+ * they were looked at. */
+static enum fr_rc look_at_gradients(struct tr_optim *o, bool again, double *sumsq, int64_t *found,
                                     struct fr_err *err)
 {
     struct optim_found l = {0};
-    enum fr_rc rc = tr_zero(o->be, o->q, o->found.p, sizeof(int64_t));
+    enum fr_rc rc = again ? forget_found(o, err) : FR_OK;
 
     if (rc == FR_OK)
-        rc = tr_zero(o->be, o->q, o->sumsq.p, sizeof(l.limbs));
-    if (rc == FR_OK && o->n > 0)
-        rc = look_at(o, o->grad, err);
-    if (rc == FR_OK && o->grads != NULL && o->host.be == NULL)
-        rc = look_at_weights(o, err);
+        rc = look_at(o, again, err);
     if (rc == FR_OK)
         rc = tr_copy(o->be, o->q, &l.count, o->found.p, sizeof(l.count));
     if (rc == FR_OK)
@@ -235,7 +229,7 @@ static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *
     if (rc == FR_OK)
         rc = tr_sync(o->be, o->q, err);
     if (rc == FR_OK && o->host.be != NULL)
-        rc = optim_host_look(o, &l, err);
+        rc = optim_host_look(o, again, &l, err);
     if (rc == FR_OK)
         rc = add_up(o, &l, err);
     *sumsq = tr_exact_value(l.limbs);
@@ -361,12 +355,12 @@ static enum fr_rc measure(struct tr_optim *o, double scale, struct tr_optim_resu
 {
     double sumsq = 0;
     int64_t found = 0;
-    enum fr_rc rc = look_at_gradients(o, &sumsq, &found, err);
+    enum fr_rc rc = look_at_gradients(o, false, &sumsq, &found, err);
 
     if (rc == FR_OK && found == 0 && o->room != NULL && o->muon.norm_after) {
         rc = optim_muon_updates(o, 1 / scale, scale, err);
         if (rc == FR_OK)
-            rc = look_at_gradients(o, &sumsq, &found, err);
+            rc = look_at_gradients(o, true, &sumsq, &found, err);
     }
     out->grad_norm = found > 0 ? NAN : sqrt(sumsq) / scale;
     out->skipped = found > 0;

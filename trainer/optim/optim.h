@@ -3,12 +3,13 @@
  * order (model.h, tr_params) as f32 masters, m and v. Gradients are f32 on every rank during
  * accumulation; once a step they are reduce-scattered in rank order, clipped by the global norm,
  * applied, and the new working copies gathered. Of trained weights each rank has the ranges that
- * grads.h gives it, in the same way.
+ * grads.h gives it, in the same way; squares of most of their sums are found during the backward.
  *
  * Where grads.h has sums in the host's memory, masters and moments of trained weights are there as
- * well. The host looks at the sums and steps over them with the bits of the device's AdamW, a tile
- * at a time, and the device fetches the weights of one tile beside the step of the next. With a
- * disk masters and moments are in its file (disk.h), and a tile comes from there and goes back.
+ * well. The host looks at the sums that the device did not look at, and steps over all with the
+ * bits of the device's AdamW, a tile at a time, and the device fetches the weights of one tile
+ * beside the step of the next. With a disk masters and moments are in its file (disk.h), and a tile
+ * comes from there and goes back.
  *
  * With blocks (tr_model_opts.state_block) the moments of trained weights are codes of 8 bits, but
  * those of tensors with fewer than TR_CODED_LEAST elements and of the embedding, which stay f32. A

@@ -17,8 +17,6 @@ static inline struct tr_view optim_part(struct tr_view v, int64_t at, int64_t n)
                        : tr_view1((char *)v.p + (size_t)at * tr_dtype_bytes(v.dtype), v.dtype, n);
 }
 
-/* The gradients of a range, in whole rows where it has whole rows. */
-struct tr_view optim_sums_of(const struct tr_optim *o, const struct tr_grads_range *r);
 /* The update of n elements of a range, which lie at `at` of the flat order, but for the weights;
  * moments and masters are those in memory. */
 struct optim_piece {
@@ -99,8 +97,9 @@ enum fr_rc optim_muon_step(struct tr_optim *o, double lr, struct tr_adamw *a, st
 void optim_host_bytes(const struct tr_grads *g, struct tr_optim_bytes *out);
 enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err);
 void optim_host_finish(struct tr_optim *o);
-/* Waits for the sums and adds what is found in them. */
-enum fr_rc optim_host_look(struct tr_optim *o, struct optim_found *found, struct fr_err *err);
+/* Waits for the sums and adds what is found in those that were not looked at, or in all. */
+enum fr_rc optim_host_look(struct tr_optim *o, bool again, struct optim_found *found,
+                           struct fr_err *err);
 /* Writes what a file begins with that is new: masters of the weights. */
 enum fr_rc optim_host_fill(struct tr_optim *o, struct fr_err *err);
 /* Steps over all ranges, and puts the copies of weights into o->q. */

@@ -116,13 +116,15 @@ static void list_ranges(struct tr_grads *g)
     const struct tr_shard *s = g->o.shard;
 
     for (size_t k = 0; k < g->nparts; k++) {
-        const struct grads_part *p = &g->parts[k];
+        struct grads_part *p = &g->parts[k];
 
+        p->range = g->nranges;
         if (p->unit >= 0)
             add_ranges(g, p, &s->units[p->unit], 0);
         for (size_t i = 0; i < s->nunits && p->unit < 0; i++)
             if (grads_is_norm(&s->units[i]))
                 add_ranges(g, p, &s->units[i], s->units[i].base_at);
+        p->ranges = g->nranges - p->range;
     }
 }
 

@@ -24,6 +24,11 @@
  * With a sum to add to, that sum is copied up first: the bits are the same. Rows of an embedding
  * are added in the host's memory by the device.
  *
+ * In the last micro-batch of a step a sum is whole once its unit is reduced, and is still in
+ * caches, or on the device on its way to the host's memory. So the norm of gradients and the search
+ * for values that are not finite take it there; what is left is looked at behind the backward
+ * (tr_grads_look). The order does not matter: squares are added exactly.
+ *
  * Every rank makes the same calls in the same order. Data calls are on the queue of the caller,
  * but for reductions beside it (o.beside): those of a unit run while the backward of the next one
  * writes a second window, or, where gradients are rounded, the one window again. The backward of
@@ -106,9 +111,25 @@ enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err 
 /* The sums of a step begin at zero. */
 void tr_grads_reset(struct tr_grads *g);
 
+/* What looks at sums, and adds what it finds there: as tr_sumsq has it, of each row of an
+ * embedding, else of each tensor's part. */
+struct tr_grads_look {
+    struct tr_backend *be;
+    struct tr_queue *q;
+    struct tr_view squares, found; /* (TR_EXACT_LIMBS), (1) i64 += */
+};
+/* From now on sums are looked at as soon as they are whole, on the device; the views are borrowed
+ * and change from tr_grads_begin to tr_grads_end. */
+void tr_grads_watch(struct tr_grads *g, struct tr_view squares, struct tr_view found);
+/* Looks at the sums that were not looked at since tr_grads_reset; again: at all. After
+ * tr_grads_end; sums in the host's memory: after tr_grads_arrived, with a backend of the host. */
+enum fr_rc tr_grads_look(struct tr_grads *g, const struct tr_grads_look *l, bool again,
+                         struct fr_err *err);
+
 /* ---- one micro-batch ---- */
 
-enum fr_rc tr_grads_begin(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
+/* last: no other one follows in this step. */
+enum fr_rc tr_grads_begin(struct tr_grads *g, struct tr_queue *q, bool last, struct fr_err *err);
 
 /* The place of the gradient of tensor i of a unit, in its shape, f32*. Persistent units: zeros at
  * tr_grads_begin, += until tr_grads_end. Others: one unit at a time, all elements written (=)

@@ -7,10 +7,12 @@
 
 /* What is reduced at once: a unit, or all persistent units. */
 struct grads_part {
-    int unit;   /* -1: the norms */
-    int64_t n;  /* elements of a share */
-    int64_t at; /* in the flat order */
-    bool fresh; /* nothing was added in this step */
+    int unit;             /* -1: the norms */
+    int64_t n;            /* elements of a share */
+    int64_t at;           /* in the flat order */
+    bool fresh;           /* nothing was added in this step */
+    bool whole;           /* its sums are whole and were looked at */
+    size_t range, ranges; /* its first range, and how many */
 };
 
 /* Where the weight of a range lies: bytes from the unit's beginning (of the norms: from the
@@ -46,6 +48,10 @@ struct tr_grads {
     struct tr_view second;  /* another window, to write while the first is reduced; else empty */
     struct tr_view rounded; /* gradients on their way, where the wire has another type than sums */
     struct tr_view passed;  /* sums on their way between nodes */
+
+    /* grads_look.c */
+    struct tr_view squares, found; /* borrows; absent: sums are looked at behind the backward */
+    bool last;                     /* the micro-batch is the last of its step */
 
     /* grads_reduce.c: reductions beside the caller's queue. */
     struct tr_queue *rq;
@@ -88,6 +94,10 @@ enum fr_rc grads_on_wire(const struct tr_grads *g, struct tr_queue *q, struct tr
                          struct fr_err *err);
 /* Whether the first gradients of a step are written into the sums: none of them leave this rank. */
 bool grads_sums_alone(const struct tr_grads *g);
+/* Behind the addition to a part in q, whose sums x has: looks at them if nothing else is added. */
+enum fr_rc grads_look_early(struct tr_grads *g, struct tr_queue *q, struct grads_part *p,
+                            struct tr_view x, struct fr_err *err);
+
 /* Whether gradients are rounded on their way. */
 static inline bool grads_rounds(const struct tr_grads *g)
 {

@@ -6,12 +6,15 @@
 
 void tr_grads_reset(struct tr_grads *g)
 {
-    for (size_t i = 0; i < g->nparts; i++)
+    for (size_t i = 0; i < g->nparts; i++) {
         g->parts[i].fresh = true;
+        g->parts[i].whole = false;
+    }
 }
 
-enum fr_rc tr_grads_begin(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
+enum fr_rc tr_grads_begin(struct tr_grads *g, struct tr_queue *q, bool last, struct fr_err *err)
 {
+    g->last = last;
     if (tr_zero(g->o.be, q, g->norm_window.p, tr_view_bytes(g->norm_window)) != FR_OK)
         return fr_fail(err, FR_IO, "cannot clear the gradients of norms");
     return FR_OK;
@@ -135,6 +138,7 @@ static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_pa
                                   .what = what};
     enum fr_rc rc = FR_OK;
 
+    assert(!p->whole);
     p->fresh = false;
     if (grads_beside(g) && grads_rounds(g) && tr_event_wait(g->o.be, q, g->free[0]) != FR_OK)
         rc = fr_fail(err, FR_IO, "cannot order the reduction of gradients");
@@ -146,6 +150,8 @@ static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_pa
         rc = grads_host_up(g, rq, x.add ? sums : (struct tr_view){0}, err);
     if (rc == FR_OK)
         rc = grads_scatter(g, rq, &x, err);
+    if (rc == FR_OK)
+        rc = grads_look_early(g, rq, p, x.out, err);
     return rc == FR_OK && grads_hosted(g) ? grads_host_down(g, rq, sums, err) : rc;
 }
 
@@ -158,7 +164,7 @@ enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, str
         return FR_OK;
     if (is_sum(g, &g->parts[k])) {
         g->parts[k].fresh = false;
-        return FR_OK;
+        return grads_look_early(g, q, &g->parts[k], grads_sums_of(g, &g->parts[k]), err);
     }
     assert(!g->o.once || !grads_sums_alone(g));
     rc = reduce(g, q, &g->parts[k], *window_in_turn(g), g->o.shard->units[unit].what, err);

@@ -74,6 +74,7 @@ static enum fr_rc run_micros(struct tr_run *r, struct step *s, struct fr_err *er
             .place = b->place,
             .epoch = r->progress.epoch,
             .loss_scale = r->progress.scaler.scale / s->targets,
+            .last = k + 1 == s->micros,
         };
         rc = tr_model_forward_backward(r->model, &mb, err);
     }

@@ -7,7 +7,6 @@
 
 enum {
     PIECE = 1 << 12, /* elements of a piece; a piece lies within a row */
-    BESIDE = 16,     /* sums that stay in registers */
     AHEAD = 1 << 10, /* elements from those that are squared to those that are prefetched */
 };
 
@@ -141,19 +140,25 @@ static uint64_t bits_of(double x)
     return bits;
 }
 
-/* Blocks side by side, element by element, so that no sum waits for another. A product of two
- * floats is exact in a double: fused or not, the bits are the same. */
-CPU_KERNEL static void add_squares(const float (*turned)[BESIDE], double *sums)
+/* A product of two floats is exact in a double: fused or not, the bits are the same. */
+CPU_KERNEL static void add_squares(const float *x, int64_t blocks, double *sums)
 {
-    double sum[BESIDE] = {0};
+    for (int64_t b = 0; b < blocks; b++, x += TR_SUMSQ_BLOCK) {
+        double lane[TR_SUMSQ_LANES] = {0};
 
-    for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++)
-        for (int i = 0; i < BESIDE; i++) {
-            double v = turned[k][i];
+        for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k += 16)
+            __builtin_prefetch(x + AHEAD + k, 0, 2);
+        for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k += TR_SUMSQ_LANES)
+            for (int l = 0; l < TR_SUMSQ_LANES; l++) {
+                double v = x[k + l];
 
-            sum[i] += v * v;
-        }
-    memcpy(sums, sum, sizeof(sum));
+                lane[l] += v * v;
+            }
+        for (int half = TR_SUMSQ_LANES / 2; half > 0; half /= 2)
+            for (int l = 0; l < half; l++)
+                lane[l] += lane[l + half];
+        sums[b] = lane[0];
+    }
 }
 
 static int64_t count_nonfinite(const float *x, int64_t n)
@@ -168,32 +173,70 @@ static int64_t count_nonfinite(const float *x, int64_t n)
 /* sums: of each block of x, the last of which may be shorter. */
 static void squares(const float *x, int64_t n, double sums[PIECE / TR_SUMSQ_BLOCK])
 {
-    int64_t b = 0;
-    float turned[TR_SUMSQ_BLOCK][BESIDE];
+    int64_t blocks = n / TR_SUMSQ_BLOCK, left = n % TR_SUMSQ_BLOCK;
+    float last[TR_SUMSQ_BLOCK] = {0};
 
-    for (; (b + BESIDE) * TR_SUMSQ_BLOCK <= n; b += BESIDE) {
-        for (int64_t i = 0; i < BESIDE * TR_SUMSQ_BLOCK; i += 16)
-            __builtin_prefetch(x + b * TR_SUMSQ_BLOCK + i + AHEAD, 0, 2);
-        cpu_turn(&(struct cpu_turn){.dst = turned[0],
-                                    .ldd = BESIDE,
-                                    .src = x + b * TR_SUMSQ_BLOCK,
-                                    .lds = TR_SUMSQ_BLOCK,
-                                    .rows = BESIDE,
-                                    .cols = TR_SUMSQ_BLOCK});
-        add_squares(turned, sums + b);
+    add_squares(x, blocks, sums);
+    if (left == 0)
+        return;
+    memcpy(last, x + blocks * TR_SUMSQ_BLOCK, (size_t)left * sizeof(*last));
+    add_squares(last, 1, sums + blocks);
+}
+
+/* Sums of blocks by their exponents: mantissas as whole numbers, of which FULL fit. */
+enum {
+    LOWEST = 1023 - 298, /* the exponent of the least square of a float */
+    EXPONENTS = 298 + 262,
+    FULL = 1 << (64 - TR_EXACT_DIGITS),
+};
+
+struct bins {
+    uint64_t of[EXPONENTS];
+    int64_t n; /* added since the last flush, at most */
+};
+
+static void flush(struct bins *bins, int64_t *limbs)
+{
+    for (int e = 0; e < EXPONENTS; e++)
+        if (bins->of[e] > 0)
+            tr_exact_add(limbs, tr_exact_scaled(bins->of[e], e + LOWEST + TR_EXACT_SHIFT));
+    *bins = (struct bins){.n = 0};
+}
+
+/* Adds the squares of n values that are finite, at most a piece; returns how many are not. */
+static int64_t add_piece(struct bins *bins, const float *x, int64_t n)
+{
+    double sums[PIECE / TR_SUMSQ_BLOCK];
+    int64_t found = 0;
+
+    squares(x, n, sums);
+    for (int64_t b = 0, left = n; left > 0; b++, left -= TR_SUMSQ_BLOCK) {
+        uint64_t bits = bits_of(sums[b]);
+        unsigned e = (unsigned)(tr_exact_exponent(bits) - LOWEST);
+
+        if (e < EXPONENTS)
+            bins->of[e] += tr_exact_mantissa(bits);
+        else if (sums[b] != 0)
+            found += count_nonfinite(x + b * TR_SUMSQ_BLOCK, cpu_least(left, TR_SUMSQ_BLOCK));
     }
-    for (; b * TR_SUMSQ_BLOCK < n; b++) {
-        sums[b] = 0;
-        for (int64_t i = b * TR_SUMSQ_BLOCK; i < cpu_least(n, (b + 1) * TR_SUMSQ_BLOCK); i++)
-            sums[b] += (double)x[i] * (double)x[i];
-    }
+    bins->n += PIECE / TR_SUMSQ_BLOCK;
+    return found;
+}
+
+/* Rows of whole blocks that follow each other, as one: the blocks are the same. */
+static struct tr_view flat_of(struct tr_view x)
+{
+    bool whole = x.rank == 2 && x.shape[1] % TR_SUMSQ_BLOCK == 0 && tr_view_contiguous(x);
+
+    return whole ? tr_view1(x.p, x.dtype, tr_view_count(x)) : x;
 }
 
 enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a,
                         struct fr_err *err)
 {
     struct cpu *cpu = self;
-    struct pieces all = pieces_of(&a->x);
+    struct tr_view x = flat_of(a->x);
+    struct pieces all = pieces_of(&x);
     int64_t *out = a->out.p, found = 0;
 
     (void)q;
@@ -201,27 +244,20 @@ enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a
 #pragma omp parallel num_threads(cpu->threads) reduction(+ : found) if (all.count > 4)
     {
         int64_t mine[TR_EXACT_LIMBS] = {0};
+        struct bins bins = {.n = 0};
 
 #pragma omp for
         for (int64_t i = 0; i < all.count; i++) {
-            struct piece x = piece_of(&a->x, &all, i);
-            double sums[PIECE / TR_SUMSQ_BLOCK];
-            float widened[PIECE];
-            const float *row = widened;
+            struct piece p = piece_of(&x, &all, i);
+            float row[PIECE];
 
-            if (a->x.dtype == TR_F32)
-                row = (const float *)x.p;
-            else
-                cpu_to_f32(widened, x.p, a->x.dtype, x.n);
-            squares(row, x.n, sums);
-            for (int64_t b = 0, left = x.n; left > 0; b++, left -= TR_SUMSQ_BLOCK) {
-                if (isfinite(sums[b]))
-                    tr_exact_add(mine, tr_exact_of(bits_of(sums[b])));
-                else
-                    found += count_nonfinite(row + b * TR_SUMSQ_BLOCK,
-                                             left < TR_SUMSQ_BLOCK ? left : TR_SUMSQ_BLOCK);
-            }
+            if (x.dtype != TR_F32)
+                cpu_to_f32(row, p.p, x.dtype, p.n);
+            if (bins.n == FULL)
+                flush(&bins, mine);
+            found += add_piece(&bins, x.dtype == TR_F32 ? (const float *)p.p : row, p.n);
         }
+        flush(&bins, mine);
 #pragma omp critical(sumsq)
         for (int k = 0; k < TR_EXACT_LIMBS; k++)
             out[k] += mine[k];

@@ -7,11 +7,11 @@
  * the four arrays; 28 bytes an element and the copy move. With coded moments a warp owns a block of
  * TR_CODED_BLOCK elements: it decodes, updates, finds the largest magnitudes, and codes again; 16
  * bytes an element and the copy move. sumsq (+=): out += sum of x*x, exactly, and found += what is
- * not finite; a thread owns 64 elements of a row. nonfinite (+=): found += the number of x whose
- * exponent bits, in f32, are all set; a block owns CHUNKS chunks a thread. Digits and the count are
- * integers, which atomics may add. Both read x once. reduce_ordered ("=", or += with add): out =
- * sum of slices[w], w ascending. A thread owns a chunk of out; (W + 1) n elements move. The limit
- * of all is the bandwidth.
+ * not finite; a thread owns a block of 64 elements of a row and sums its lanes (vec.h). nonfinite
+ * (+=): found += the number of x whose exponent bits, in f32, are all set; a block owns CHUNKS
+ * chunks a thread. Digits and the count are integers, which atomics may add. Both read x once.
+ * reduce_ordered ("=", or += with add): out = sum of slices[w], w ascending. A thread owns a chunk
+ * of out; (W + 1) n elements move. The limit of all is the bandwidth.
  * Source: Loshchilov & Hutter 2019, algorithm 2.
  */
 #include "trainer/backend/cuda/cuda.h"
@@ -248,9 +248,10 @@ __global__ void squares_kernel(unsigned long long *out, unsigned long long *foun
     int64_t across = (s.width + TR_SUMSQ_BLOCK - 1) / TR_SUMSQ_BLOCK;
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = i / across;
     int64_t first = (i - row * across) * TR_SUMSQ_BLOCK;
-    double sum = 0;
+    double sum[TR_SUMSQ_LANES] = {};
     int bad = 0;
 
+    static_assert((int)TR_SUMSQ_LANES == (int)CHUNK, "a chunk has an element of each lane");
     if (threadIdx.x < TR_EXACT_LIMBS)
         digits[threadIdx.x] = 0;
     __syncthreads();
@@ -262,17 +263,22 @@ __global__ void squares_kernel(unsigned long long *out, unsigned long long *foun
 #pragma unroll
         for (int k = 0; k < CHUNK; k++)
             if (col + k < s.width) {
-                sum += (double)v[k] * (double)v[k];
+                sum[k] += (double)v[k] * (double)v[k];
                 bad += is_nonfinite(v[k]);
             }
     }
+#pragma unroll
+    for (int half = TR_SUMSQ_LANES / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int k = 0; k < half; k++)
+            sum[k] += sum[k + half];
     if (bad > 0 && found != NULL)
         atomicAdd(found, (unsigned long long)bad);
-    if (sum > 0 && bad == 0) {
+    if (sum[0] > 0 && bad == 0) {
         uint64_t bits;
         struct tr_exact e;
 
-        memcpy(&bits, &sum, sizeof bits);
+        memcpy(&bits, &sum[0], sizeof bits);
         e = tr_exact_of(bits);
         for (int k = 0; k < 3; k++)
             atomicAdd(&digits[e.limb + k], (unsigned long long)e.part[k]);

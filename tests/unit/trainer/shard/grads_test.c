@@ -1,7 +1,8 @@
 /*
  * Sums of gradients of trained weights over W ranks (threads): the bits of a plain fold in the
  * order of the step's micro-batches, whatever type ranks send each other, and the bytes that they
- * send.
+ * send. Their squares: the same digits for all, of units before the step's end where its last
+ * micro-batch is known.
  */
 #include "tests/unit/check.h"
 #include "tests/unit/trainer/comm/ranks.h"
@@ -11,6 +12,7 @@
 #include <math.h>
 
 enum { UNITS = 3, NORMS = UNITS, ROWS_UNIT, ROWS = 11, COLS = 3, TOKENS = 6, MICROS = 24 };
+enum { STEPS = 2 }; /* of the first the last micro-batch is known */
 
 /* Elements of the units, their tensors side by side. */
 static const int64_t shapes[UNITS][2] = {{7, 13}, {31, 9}, {5, 3}};
@@ -34,6 +36,10 @@ struct job {
     struct tr_grads_shares shares;
     struct tr_grads_bytes bytes;
     int64_t collectives; /* beside */
+    struct digits {
+        int64_t limbs[TR_EXACT_LIMBS];
+    } early[STEPS],
+        all[STEPS]; /* squares of this rank's sums: behind the backward; and at the end */
 };
 
 static enum tr_dtype wire_of(const struct way *w)
@@ -154,9 +160,9 @@ static int put_rows(struct rank *r, int j, struct fr_err *err)
     return bad;
 }
 
-static int micro(struct rank *r, int j, struct fr_err *err)
+static int micro(struct rank *r, int j, bool last, struct fr_err *err)
 {
-    int bad = tr_grads_begin(r->g, r->q, err) != FR_OK;
+    int bad = tr_grads_begin(r->g, r->q, last, err) != FR_OK;
 
     put(r->g, NORMS, j);
     for (int u = UNITS; u-- > 0;) {
@@ -185,6 +191,71 @@ static int wrong_sums(const struct rank *r, const struct way *w)
         for (int64_t i = 0; i < x[k].n; i++)
             bad += sums[x[k].at + i] != want(w, unit_of(x[k].name), x[k].first + i);
     return bad;
+}
+
+static int64_t elements_of(int unit)
+{
+    return unit == NORMS       ? NORM
+           : unit == ROWS_UNIT ? ROWS * COLS
+                               : shapes[unit][0] * shapes[unit][1];
+}
+
+/* Adds the squares of a unit's sums, a block or a row's part of one at a time. */
+static void add_squares(const struct way *w, int unit, struct digits *out)
+{
+    int64_t row = unit == ROWS_UNIT ? COLS : elements_of(unit);
+
+    for (int64_t first = 0; first < elements_of(unit); first += row)
+        for (int64_t at = 0; at < row; at += TR_SUMSQ_BLOCK) {
+            double lane[TR_SUMSQ_LANES] = {0}, sum;
+            uint64_t bits;
+
+            for (int64_t i = at; i < row && i < at + TR_SUMSQ_BLOCK; i++) {
+                double x = want(w, unit, first + i);
+
+                lane[(i - at) % TR_SUMSQ_LANES] += x * x;
+            }
+            sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+                  ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+            memcpy(&bits, &sum, sizeof(bits));
+            tr_exact_add(out->limbs, tr_exact_of(bits));
+        }
+}
+
+/* With an infinity in place of this rank's first sum, if it has one. */
+static int wrong_count(struct rank *r, const struct tr_grads_look *l, struct fr_err *err)
+{
+    struct digits limbs = {{0}};
+    int64_t found = 0;
+    struct tr_grads_look again = *l;
+    size_t n;
+    const struct tr_grads_range *x = tr_grads_ranges(r->g, &n);
+
+    if (n > 0)
+        ((float *)tr_grads_sums(r->g).p)[x->at] = -INFINITY;
+    again.squares = tr_view1(limbs.limbs, TR_I64, TR_EXACT_LIMBS);
+    again.found = tr_view1(&found, TR_I64, 1);
+    return (tr_grads_look(r->g, &again, true, err) != FR_OK) + (found != (n > 0));
+}
+
+/* One step: what is found in this rank's sums. */
+static int step(struct rank *r, struct job *j, int k, int rank, struct fr_err *err)
+{
+    int64_t found = 0;
+    struct tr_grads_look l = {.be = r->be,
+                              .q = r->q,
+                              .squares = tr_view1(j->all[k].limbs, TR_I64, TR_EXACT_LIMBS),
+                              .found = tr_view1(&found, TR_I64, 1)};
+    int W = j->way->W, bad = 0;
+
+    tr_grads_reset(r->g);
+    tr_grads_watch(r->g, l.squares, l.found);
+    for (int i = rank; i < MICROS; i += W)
+        bad += micro(r, i, k == 0 && i + W >= MICROS, err);
+    j->early[k] = j->all[k];
+    bad += tr_grads_look(r->g, &l, false, err) != FR_OK;
+    bad += (found != 0) + wrong_sums(r, j->way);
+    return bad + wrong_count(r, &l, err);
 }
 
 static void body(struct rank_self *self, void *arg)
@@ -216,12 +287,8 @@ static void body(struct rank_self *self, void *arg)
     tr_grads_bytes(r.g, &j->bytes);
     tr_grads_shares(r.g, &j->shares);
     j->failed += tr_grads_alloc(r.g, r.q, &err) != FR_OK;
-    for (int step = 0; step < 2; step++) {
-        tr_grads_reset(r.g);
-        for (int k = self->rank; k < MICROS; k += comm.size)
-            j->failed += micro(&r, k, &err);
-        j->failed += wrong_sums(&r, j->way);
-    }
+    for (int k = 0; k < STEPS; k++)
+        j->failed += step(&r, j, k, self->rank, &err);
     tr_grads_moved(r.g, &j->moved);
     if (j->failed > 0)
         printf("rank %d: %s\n", self->rank, err.msg);
@@ -314,6 +381,22 @@ static size_t windows_of(const struct way *w)
            (w->chain[0] || w->chain[1] ? 3 * most / (size_t)w->nodes.ranks * 4 : 0);
 }
 
+/* Whether the ranks' digits add up to those of whole sums. */
+static bool same_squares(const struct job *j, int step, bool early)
+{
+    struct digits want = {{0}}, got = {{0}};
+    int units = !early ? ROWS_UNIT + 1 : step == 0 ? NORMS + 1 : 0;
+
+    for (int u = 0; u < units; u++)
+        add_squares(j->way, u, &want);
+    for (int k = 0; k < j->way->W; k++)
+        for (int i = 0; i < TR_EXACT_LIMBS; i++)
+            got.limbs[i] += early ? j[k].early[step].limbs[i] : j[k].all[step].limbs[i];
+    tr_exact_carry(want.limbs);
+    tr_exact_carry(got.limbs);
+    return memcmp(&want, &got, sizeof(want)) == 0;
+}
+
 static void try_way(const struct way *w)
 {
     struct job j[RANKS_MAX] = {0};
@@ -345,6 +428,10 @@ static void try_way(const struct way *w)
             got[c] += j[k].moved.reduced[c];
         CHECK_INT((long long)j[k].bytes.windows, (long long)windows_of(w));
         CHECK_INT((long long)(j[k].moved.rows[TR_LINK_NODE] % (COLS * wire)), 0);
+    }
+    for (int k = 0; k < STEPS; k++) {
+        CHECK(same_squares(j, k, true));
+        CHECK(same_squares(j, k, false));
     }
     if (w->nodes.ranks > 0) {
         CHECK_INT((long long)got[TR_LINK_NODE], (long long)sent[TR_LINK_NODE]);
