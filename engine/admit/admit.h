@@ -16,7 +16,7 @@ enum fr_rc queue_live(const struct fr_host *host, const struct fr_run_rows *rows
 enum fr_rc queue_ask(struct fr_host *host, const struct fr_spec *spec, int64_t not_before_wall,
                      bool *wait, struct fr_err *err);
 
-/* The machine was drained or undrained. */
+/* The machine was drained or undrained, or a place that was there. */
 enum fr_rc slots_drained(struct fr_host *host, struct fr_id home, struct fr_err *err);
 
 #endif

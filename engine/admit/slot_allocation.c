@@ -7,13 +7,29 @@ struct host_slots *slots_of(const struct fr_host *host)
     return host_state(host, &slots_part);
 }
 
+static const char *place_of(const struct host_user *u)
+{
+    return fr_plan_place(&fr_run_plan(u->run->run)->nodes[u->node]);
+}
+
+static bool has_place(const struct host_machine *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (place_of(&m->users[i]) != NULL)
+            return true;
+    return false;
+}
+
 static enum fr_rc look_drained(struct fr_host *host, struct host_machine *m, struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_drained_rows rows = {0};
     enum fr_rc rc = fr_store_drained(host->env.store, &arena, &rows, err);
 
-    m->drained = rc == FR_OK && fr_drained_find(&rows, m->home) != NULL;
+    m->drained = rc == FR_OK && fr_drained_find(&rows, m->home, NULL) != NULL;
+    for (size_t i = 0; rc == FR_OK && i < m->n; i++)
+        if (fr_drained_find(&rows, m->home, place_of(&m->users[i])) != NULL)
+            m->drained = true;
     fr_arena_finish(&arena);
     return rc;
 }
@@ -48,7 +64,7 @@ enum fr_rc slots_drained(struct fr_host *host, struct fr_id home, struct fr_err 
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < slots->n_machines; i++) {
-        if (fr_id_eq(slots->machines[i].home, home))
+        if (fr_id_eq(slots->machines[i].home, home) || has_place(&slots->machines[i]))
             rc = look_drained(host, &slots->machines[i], err);
         slots->machines[i].changed = slots->changed = true; /* gangs have slots of others, too */
     }
@@ -144,10 +160,12 @@ static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, str
     say_shared(h, node, m);
     users[m->n++] = (struct host_user){h, node};
     place->machine = machine;
+    if (place_of(&users[m->n - 1]) != NULL)
+        rc = look_drained(h->host, m, err);
     mark(h->host, machine);
     reservations_forget(h->host, fr_run_id(h->run), home); /* it says itself what it uses there */
     reservations_ask(h, node, home);
-    return FR_OK;
+    return rc;
 }
 
 static bool same(const struct fr_demand *a, const struct fr_demand *b)

@@ -344,12 +344,31 @@ static int64_t look_due(const struct host_allocation *al)
     return al->used_ms + al->spec->idle_ms;
 }
 
+static void note_change(struct fr_host *host, enum host_topic topic)
+{
+    if (topic == HOST_NODES)
+        allocations_of(host)->drains = host->woken = true;
+}
+
+static enum fr_rc look_at_all(struct fr_host *host, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    allocations_of(host)->drains = false;
+    for (size_t i = 0; rc == FR_OK && i < host->n; i++)
+        if (fr_run_spec(host->runs[i]->run)->slurm != NULL)
+            rc = alloc_look(host->runs[i], err);
+    return rc;
+}
+
 static enum fr_rc turn(struct fr_host *host, struct fr_err *err)
 {
     struct host_allocations *all = allocations_of(host);
     int64_t now = fr_sys.mono_ms();
     enum fr_rc rc = FR_OK;
 
+    if (all->drains)
+        rc = look_at_all(host, err);
     for (struct host_cluster *c = all->clusters; c != NULL; c = c->next) {
         c->ask_ms = INT64_MAX;
         c->open = 0;
@@ -423,6 +442,7 @@ const struct host_part allocations_part = {
     .state_bytes = sizeof(struct host_allocations),
     .step = {[HOST_OPEN] = load_open, [HOST_TURN] = turn, [HOST_WRITTEN] = settle},
     .of_run = {[HOST_RUN_GONE] = run_gone},
+    .changed = note_change,
     .decided = decided,
     .came = come,
     .due = due,

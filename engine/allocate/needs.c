@@ -3,6 +3,7 @@
 
 #include "engine/run/metrics.h"
 #include "engine/run/placed.h"
+#include "engine/store/drained.h"
 
 enum { CONNECT_MS = 10000 /* a place that has got a running copy is not missed before */ };
 
@@ -167,18 +168,43 @@ static enum fr_rc look_copies(struct needs *needs, const struct fr_allocation_sp
     return rc;
 }
 
+/* Of each node of the plan, whether it is a place that is drained; NULL: none is. */
+static enum fr_rc look_drained(struct host_run *h, struct fr_arena *arena, const bool **out,
+                               struct fr_err *err)
+{
+    const struct fr_plan *plan = fr_run_plan(h->run);
+    struct fr_drained_rows rows = {0};
+    enum fr_rc rc = fr_store_drained(h->host->env.store, arena, &rows, err);
+    bool *drained, any = false;
+
+    *out = NULL;
+    if (rc != FR_OK || rows.n == 0)
+        return rc;
+    if ((drained = fr_arena_array(arena, plan->n_nodes, sizeof(*drained))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the needs of a run");
+    for (uint32_t n = 0; n < plan->n_nodes; n++) {
+        const char *place = fr_plan_place(&plan->nodes[n]);
+
+        drained[n] = place != NULL && fr_drained_find(&rows, (struct fr_id){0}, place) != NULL;
+        any = any || drained[n];
+    }
+    *out = any ? drained : NULL;
+    return FR_OK;
+}
+
 enum fr_rc alloc_look(struct host_run *h, struct fr_err *err)
 {
     const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
     struct fr_arena arena = {0};
     struct needs needs = {.h = h, .of = alloc_newest(h, &arena)};
-    enum fr_rc rc = FR_OK;
+    const bool *drained;
+    enum fr_rc rc = look_drained(h, &arena, &drained, err);
 
     needs.uses = fr_arena_array(&arena, fr_run_plan(h->run)->n_nodes, sizeof(*needs.uses));
-    if (needs.of == NULL || needs.uses == NULL)
+    if (rc == FR_OK && (needs.of == NULL || needs.uses == NULL))
         rc = fr_fail(err, FR_NOMEM, "no memory for the needs of a run");
-    else
-        fr_run_uses(h->run, needs.uses);
+    else if (rc == FR_OK)
+        fr_run_uses(h->run, drained, needs.uses);
     for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++)
         rc = slurm->allocations[i].copies > 0 ? look_copies(&needs, &slurm->allocations[i], err)
                                               : look(&needs, &slurm->allocations[i], 0, err);

@@ -106,6 +106,7 @@ struct host_allocations {
     struct host_allocation *first; /* owns; those not over, and the newest of each name of a run */
     struct host_cluster *clusters; /* owns */
     int64_t retry_ms;              /* rows could not be written; 0: none failed */
+    bool drains;                   /* nodes were drained or undrained: all runs are looked at */
 };
 
 /* Index of its first place among the nodes of its run's spec. */

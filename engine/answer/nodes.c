@@ -37,9 +37,9 @@ struct listing {
     struct fr_drained_rows drained;
 };
 
-static void add_drained(const struct listing *l, struct fr_id home, json_t *item)
+static void add_drained(const struct listing *l, struct fr_id home, const char *place, json_t *item)
 {
-    const struct fr_drained_row *row = fr_id_zero(home) ? NULL : fr_drained_find(&l->drained, home);
+    const struct fr_drained_row *row = fr_drained_find(&l->drained, home, place);
 
     if (row != NULL)
         json_object_set_new(item, "drained", fr_row_json(&fr_drained_type, row));
@@ -61,7 +61,7 @@ static json_t *entry_of(const struct listing *l, const char *name, struct fr_id 
         json_object_set_new(item, "attempts", json_array());
         json_object_set_new(items, name, item);
     }
-    add_drained(l, home, item);
+    add_drained(l, home, NULL, item);
     return item;
 }
 
@@ -75,6 +75,7 @@ static void add_node(const struct listing *l, const struct host_run *h, uint32_t
 
     (void)fr_run_demand(h->run, n, &home);
     item = entry_of(l, plan->nodes[n].name, home);
+    add_drained(l, home, fr_plan_place(&plan->nodes[n]), item);
     if (up || down != 0)
         json_object_set_new(item, "state", json_string(up ? "up" : "unreachable"));
     if (!up && down != 0)
@@ -234,6 +235,7 @@ enum fr_rc post_nodes_name_drain(struct call *c, struct fr_err *err)
     if (name == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     rc = drains ? drain(c, name, note, err) : undrain(c, name, err);
+    host_changed(c->host, HOST_NODES);
     return rc == FR_OK ? answer_node(c, name, true, err) : rc;
 }
 

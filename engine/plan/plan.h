@@ -39,6 +39,12 @@ struct fr_plan_node {
     uint32_t slots;             /* >= 1 */
 };
 
+/* Its name if it is a place of an allocation; else NULL. */
+static inline const char *fr_plan_place(const struct fr_plan_node *n)
+{
+    return n->spec != NULL && n->spec->executor == FR_EXECUTOR_SLURM ? n->name : NULL;
+}
+
 struct fr_plan_inst {
     const char *key; /* "train@n1", "on_exit.0@control": unique, the store's name for it */
     uint32_t task, node;

@@ -14,12 +14,46 @@ static bool is_unproven(const struct fr_run *run, const struct run_attempt *at)
     return fr_id_eq(row.attempt, at->id) && row.attempt_state == FR_ST_STOP_UNPROVEN;
 }
 
-void fr_run_uses(const struct fr_run *run, struct fr_run_use *uses)
+static bool is_held(const struct fr_run *run, const struct fr_plan_task *task, const bool *drained)
+{
+    for (uint32_t k = 0; task->gang && k < task->count; k++)
+        if (drained[run_node_of(run, task->first + k)])
+            return true;
+    return false;
+}
+
+/* What is ready, and cannot start since a node is drained, needs none now. */
+static void hold_back(const struct fr_run *run, const bool *drained, struct fr_run_use *uses)
+{
+    const struct fr_plan *plan = run->plan;
+
+    for (uint32_t n = 0; n < plan->n_nodes; n++)
+        uses[n].ready = drained[n] ? 0 : fr_sched_ready(run->sched, n);
+    for (uint32_t t = 0; t < plan->n_tasks; t++) {
+        const struct fr_plan_task *task = &plan->tasks[t];
+
+        if (!is_held(run, task, drained))
+            continue;
+        for (uint32_t k = 0; k < task->count; k++) {
+            struct fr_run_use *use = &uses[run_node_of(run, task->first + k)];
+
+            if (use->ready > 0 && fr_sched_row(run->sched, task->first + k, 0).state == FR_ST_READY)
+                use->ready--;
+        }
+    }
+    for (uint32_t n = 0; n < plan->n_nodes; n++)
+        if (uses[n].need == FR_NEED_NOW && uses[n].ready == 0 && !fr_sched_lives(run->sched, n))
+            uses[n].need = FR_NEED_LATER;
+}
+
+void fr_run_uses(const struct fr_run *run, const bool *drained, struct fr_run_use *uses)
 {
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         uses[n] = (struct fr_run_use){.need = fr_run_queued(run) ? FR_NEED_LATER
                                                                  : fr_sched_need(run->sched, n),
                                       .up = run->nodes[n].up};
+    if (drained != NULL)
+        hold_back(run, drained, uses);
     for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
         struct fr_run_use *use = &uses[run_node_of(run, at->inst)];
 

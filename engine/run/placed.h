@@ -12,11 +12,14 @@ struct fr_run_use {
     enum fr_need need; /* NOW where something lives */
     bool lives;        /* an attempt, or output is to come */
     bool up;           /* it is connected */
+    uint32_t ready;    /* with drained: instances that may start there */
     /* An attempt there was stopped before the limit of its allocation, for whose end it waits. */
     bool spent;
 };
-/* Of all nodes of the plan, one after the other. O(nodes + attempts). */
-void fr_run_uses(const struct fr_run *run, struct fr_run_use *uses);
+/* Of all nodes of the plan, one after the other. drained: of each, whether nothing new starts
+ * there; what is ready there is no need NOW, nor is a gang elsewhere that needs such a node. NULL:
+ * none is. O(nodes + attempts); with drained also O(instances of gangs). */
+void fr_run_uses(const struct fr_run *run, const bool *drained, struct fr_run_use *uses);
 /* The node is at that numeric address, for those that meet there, until deadline_wall (ms; 0: no
  * limit). The text is copied. */
 enum fr_rc fr_run_placed(struct fr_run *run, uint32_t node, const char *address,

@@ -439,6 +439,16 @@ enum fr_need fr_sched_need(const struct fr_sched *s, uint32_t node)
     return n->open > 0 ? FR_NEED_LATER : FR_NEED_NONE;
 }
 
+bool fr_sched_lives(const struct fr_sched *s, uint32_t node)
+{
+    return s->nodes[node].live != NONE;
+}
+
+uint32_t fr_sched_ready(const struct fr_sched *s, uint32_t node)
+{
+    return s->nodes[node].busy;
+}
+
 size_t fr_sched_live(const struct fr_sched *s)
 {
     return s->live;

@@ -272,6 +272,8 @@ enum fr_need {
     FR_NEED_NOW    /* an attempt lives there, or something is ready to start there */
 };
 enum fr_need fr_sched_need(const struct fr_sched *s, uint32_t node);
+bool fr_sched_lives(const struct fr_sched *s, uint32_t node);     /* an attempt does there */
+uint32_t fr_sched_ready(const struct fr_sched *s, uint32_t node); /* instances, or live ones */
 /* For ${{ success() }} and failure() of a task: whether a need of it failed; of a hook: whether the
  * run did. O(needs). A task that is best_effort never counts as failed. */
 bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t task);

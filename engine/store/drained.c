@@ -2,6 +2,8 @@
 
 #include "engine/store/sql.h"
 
+#include <string.h>
+
 FR_SQL_LIST(fr_store_drained, drained, SQL_DRAINED)
 
 enum fr_rc fr_store_known_nodes(struct fr_store *st, struct fr_arena *arena,
@@ -11,10 +13,12 @@ enum fr_rc fr_store_known_nodes(struct fr_store *st, struct fr_arena *arena,
                        (int64_t)FR_KNOWN_RUNS);
 }
 
-const struct fr_drained_row *fr_drained_find(const struct fr_drained_rows *rows, struct fr_id home)
+const struct fr_drained_row *fr_drained_find(const struct fr_drained_rows *rows, struct fr_id home,
+                                             const char *place)
 {
     for (size_t i = 0; i < rows->n; i++)
-        if (fr_id_eq(rows->rows[i].home, home))
+        if ((!fr_id_zero(home) && fr_id_eq(rows->rows[i].home, home)) ||
+            (place != NULL && strcmp(rows->rows[i].name, place) == 0))
             return &rows->rows[i];
     return NULL;
 }

@@ -1,5 +1,6 @@
 /* Drained nodes: running attempts end there, new ones do not start. A node is identified by its
- * home id, whatever inventories call it. */
+ * home id, whatever inventories call it; a place of an allocation, whose home goes with its job, by
+ * its name. */
 #ifndef FR_STORE_DRAINED_H
 #define FR_STORE_DRAINED_H
 
@@ -16,8 +17,9 @@ FR_ROWS(fr_drained, FR_DRAINED_COLUMNS);
 /* By name. */
 enum fr_rc fr_store_drained(struct fr_store *st, struct fr_arena *arena,
                             struct fr_drained_rows *out, struct fr_err *err);
-/* NULL: not drained. */
-const struct fr_drained_row *fr_drained_find(const struct fr_drained_rows *rows, struct fr_id home);
+/* NULL: not drained. place: the name of a place of an allocation; of other nodes NULL. */
+const struct fr_drained_row *fr_drained_find(const struct fr_drained_rows *rows, struct fr_id home,
+                                             const char *place);
 /* Drains a node; an existing row is replaced. */
 enum fr_rc fr_store_drain(struct fr_store *st, const struct fr_drained_row *row,
                           struct fr_err *err);

@@ -203,7 +203,8 @@ static void name_allocation(const struct fr_why *w, const struct fr_node *spec, 
 static void name_node(const struct fr_why *w, const struct want *want, struct fr_buf *out)
 {
     uint32_t node = want->node;
-    const struct fr_drained_row *drained = fr_drained_find(&w->drained, w->homes[node]);
+    const struct fr_drained_row *drained =
+        fr_drained_find(&w->drained, w->homes[node], fr_plan_place(&w->plan->nodes[node]));
     const struct fr_node *spec = w->plan->nodes[node].spec;
 
     if (drained != NULL) {

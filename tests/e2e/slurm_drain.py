@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""`flowrun drain` of a place of an allocation, over the commands of fakeslurm: what waits there keeps no job, and the
+next job has the drained place, too. usage: slurm_drain.py BUILD"""
+import json
+import os
+import re
+import sys
+
+import slurm_lib
+import trainer_lib as t
+
+NODES = """slurm:
+  work: %s/work
+  rpc: 60
+  allocations:
+    train: {nodes: 2, cpus: 1, time: 30m, idle: 1s}
+    prep: {nodes: 1, cpus: 1, time: 30m}
+"""
+WAIT = "until [ -e %s/%s ]; do sleep 0.1; done"
+flowrun = cluster = None
+
+
+def ask(*words):
+    return cluster.run([flowrun, *words])
+
+
+def jobs():
+    """The allocations called train: (number, state)."""
+    got = json.loads(ask("status", "1", "--json")[1])["allocations"]
+    return [(row["no"], row["state"]) for row in got if row["name"] == "train"]
+
+
+def states():
+    return {"%s@%s" % (x["task"], x["node"]): x["state"] for x in json.loads(ask("status", "1", "--json")[1])["tasks"]}
+
+
+def open_gate(name):
+    open(name, "w").close()
+
+
+def waits(key):
+    return re.search(r"%s .* waits for train2, which is drained: disks" % key, ask("status", "1")[1])
+
+
+def main():
+    global flowrun, cluster
+    build = os.path.abspath(sys.argv[1])
+    flowrun = build + "/engine/cli/flowrun"
+    t.begin_plain()
+    os.makedirs("home")
+    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
+    cluster = slurm_lib.Fake(build)
+    with open("nodes.yaml", "w") as f:
+        f.write(NODES % t.folder)
+    with open("p.yaml", "w") as f:
+        f.write("name: p\nnodes: nodes.yaml\ntasks:\n"
+                "  a: {on: train, run: 'true'}\n"
+                "  gate: {on: prep1, needs: [a], run: '%s'}\n"
+                "  b: {on: train2, needs: [gate], run: 'true'}\n"
+                "  g: {on: train, gang: true, needs: [gate], run: 'true'}\n"
+                "  more: {on: prep1, needs: [gate], run: '%s'}\n"
+                "  c: {on: train1, needs: [more], run: '%s'}\n"
+                % (WAIT % (t.folder, "gate"), WAIT % (t.folder, "more"), WAIT % (t.folder, "c")))
+    run = slurm_lib.Flowrun([flowrun, "p.yaml"], **cluster.env)
+    t.until("the gate waits", lambda: run.text().count("a@train") >= 2 and states()["gate@prep1"] == "running")
+    t.same("drained", ask("drain", "train2", "--note", "disks")[0], 0)
+    open_gate("gate")
+    t.until("what is ready there waits", lambda: waits("b@train2"))
+    t.until("and keeps no job, nor does a gang that needs the place", lambda: jobs() == [(1, "over")])
+    open_gate("more")
+    t.until("another place gets the next job", lambda: states()["c@train1"] == "running")
+    t.same("of which the place is drained, too", [states()[key] for key in ("b@train2", "g@train1", "g@train2")], ["ready"] * 3)
+    t.check("which is said", waits("b@train2"), ask("status", "1")[1])
+    t.has("its node says so", ask("api", "nodes")[1], '"note":"disks"')
+    run.kill()
+    run = slurm_lib.Flowrun([flowrun, "resume"], **cluster.env)
+    t.until("resumed", lambda: "c@train1" in states() and jobs() == [(1, "over"), (2, "up")])
+    open_gate("c")
+    t.until("that is given back, too", lambda: jobs() == [(1, "over"), (2, "over")])
+    t.same("nothing has begun there", states()["b@train2"], "ready")
+    t.same("undrained", ask("undrain", "train2")[0], 0)
+    t.same("it goes on", run.ended(), 0)
+    t.same("in a further job", jobs(), [(1, "over"), (2, "over"), (3, "over")])
+    cluster.stop()
+    t.finish()
+
+
+main()
