@@ -1,7 +1,7 @@
 /*
  * The order in which a view shows notes. Output and states arrive independently: a state waits for
  * a commit, output does not. So output that arrives before the launch is shown after it, and an end
- * is shown after the last line of its output. On a remote node an end waits only for little output.
+ * is shown after the last byte of its output, however long that takes to come.
  * Later notes of the instance wait for that end, until the next attempt has output.
  */
 #include "engine/show/private.h"
@@ -12,9 +12,8 @@
 #include <string.h>
 
 enum {
-    LINE_MAX_BYTES = 4096,    /* a longer line is split */
-    EARLY_BYTES = 64 << 10,   /* bound of output kept before the launch */
-    REMOTE_BYTES = 256 << 10, /* an end on a remote node waits for at most so much output */
+    LINE_MAX_BYTES = 4096,  /* a longer line is split */
+    EARLY_BYTES = 64 << 10, /* bound of output kept before the launch */
 };
 
 /* ---- output ---- */
@@ -153,15 +152,11 @@ static bool hold(struct cli_show *show, const struct fr_note *note)
     return true;
 }
 
-/* Whether output from before this end is still to come, and little enough to wait for. */
+/* Whether output from before this end is still to come. */
 static bool awaits_output(const struct cli_show *show, const struct fr_note *note)
 {
-    const struct fr_plan *plan = show->model.plan;
-    const struct fr_node *node = plan->nodes[plan->insts[note->inst].node].spec;
-
     return note->left > 0 && show->lines != NULL && !show->opts.quiet && show->curves == NULL &&
-           is_end(&note->row) &&
-           (node == NULL || node->executor == FR_EXECUTOR_LOCAL || note->left <= REMOTE_BYTES);
+           is_end(&note->row);
 }
 
 void order_state(struct cli_show *show, const struct fr_note *note)
