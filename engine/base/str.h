@@ -70,6 +70,11 @@ void fr_buf_words(struct fr_buf *b, const char *words);
 /* The entry of words[0..n) nearest to word, or NULL when none is near enough to be meant. */
 const char *fr_suggest(const char *word, const char *const *words, size_t n);
 
+/* Whether text as a whole is what pattern means: '*' is any text and '?' any byte; all else,
+ * brackets too, is itself. fold: without letters' case. The time is at most the product of both
+ * lengths. */
+bool fr_star_match(struct fr_str pattern, const char *text, bool fold);
+
 bool fr_utf8_valid(const char *p, size_t n);
 
 /* Adds text with control bytes and invalid UTF-8 shown as \xNN: safe for a terminal. */

@@ -242,3 +242,32 @@ bool fr_path_is_inner(struct fr_str path)
     }
     return true;
 }
+
+static bool same_letter(char a, char b, bool fold)
+{
+    return a == b || (fold && tolower((unsigned char)a) == tolower((unsigned char)b));
+}
+
+/* A later star replaces the one before it. */
+bool fr_star_match(struct fr_str pattern, const char *s, bool fold)
+{
+    const char *p = pattern.p, *end = p + pattern.n, *star = NULL, *from = NULL;
+
+    while (*s != '\0') {
+        if (p < end && *p == '*') {
+            star = ++p;
+            from = s;
+        } else if (p < end && (*p == '?' || same_letter(*p, *s, fold))) {
+            p++;
+            s++;
+        } else if (star != NULL) {
+            p = star;
+            s = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (p < end && *p == '*')
+        p++;
+    return p == end;
+}

@@ -49,10 +49,10 @@ static void say_runs(struct asking *q)
     }
 }
 
-/* Tasks of the run named before, else of the newest; instances once an @ is typed. */
+/* Tasks of the run named before, else of the newest; instances once an @ or a [ is typed. */
 static void say_tasks(struct asking *q)
 {
-    bool whole = strchr(q->typed, '@') != NULL;
+    bool whole = strpbrk(q->typed, "@[") != NULL;
     struct fr_run_row run;
     struct fr_inst_rows rows = {0};
     struct fr_err err = {0};

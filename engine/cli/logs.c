@@ -34,7 +34,7 @@ static bool print_lines(void *arg, struct fr_str lines)
 
 static bool is_named(const struct logs *l, const struct fr_inst_row *inst)
 {
-    return l->task == NULL || strcmp(l->task, inst->task) == 0 || strcmp(l->task, inst->key) == 0;
+    return l->task == NULL || fr_inst_named(inst, l->task);
 }
 
 static bool wanted(const struct logs *l, const struct fr_inst_row *inst)

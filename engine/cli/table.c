@@ -161,7 +161,8 @@ static const struct cli_command commands[] = {
                "of resume: what passed meanwhile is judged by the schedule's catchup:")),
      .run = cli_schedules},
     {"logs", "[RUN] [TASK]", "show the output of a run's tasks, merged by time",
-     "TASK is a task's name, or task@node for one of its instances. With --follow it ends when\n"
+     "TASK is a task's name, the key of an instance (task@node, task[lr=1e-05,rank=8]), or a\n"
+     "pattern of either: '*' is any text, '?' any character. With --follow it ends when\n"
      "the run does, or says that no flowrun looks after it.\n",
      OPTS(FLAG("--follow", 'f', "go on as more comes, until the run ends"),
           VALUE("--tail", 'n', "N", "begin with the last N lines"),

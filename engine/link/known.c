@@ -13,37 +13,6 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Without letters' case, as ssh compares host names. */
-static bool same_letter(char a, char b)
-{
-    return tolower((unsigned char)a) == tolower((unsigned char)b);
-}
-
-/* '*' and '?' are wildcards, as in known_hosts; brackets are plain characters. A later star
- * replaces the one before it, so the time is at most the product of both lengths. */
-static bool glob(const char *p, size_t n, const char *s)
-{
-    const char *star = NULL, *from = NULL, *end = p + n;
-
-    while (*s != '\0') {
-        if (p < end && *p == '*') {
-            star = ++p;
-            from = s;
-        } else if (p < end && (*p == '?' || same_letter(*p, *s))) {
-            p++;
-            s++;
-        } else if (star != NULL) {
-            p = star;
-            s = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (p < end && *p == '*')
-        p++;
-    return p == end;
-}
-
 static bool names_host(struct fr_str patterns, const char *host)
 {
     bool fits = false;
@@ -53,7 +22,7 @@ static bool names_host(struct fr_str patterns, const char *host)
         size_t n = comma == NULL ? patterns.n : (size_t)(comma - patterns.p);
         bool negated = patterns.p[0] == '!';
 
-        if (glob(patterns.p + negated, n - negated, host)) {
+        if (fr_star_match((struct fr_str){patterns.p + negated, n - negated}, host, true)) {
             if (negated)
                 return false;
             fits = true;

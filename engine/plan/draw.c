@@ -35,10 +35,22 @@ static void add_visible(struct fr_buf *out, const char *s)
 static void add_nodes(const struct fr_plan *plan, const struct fr_plan_task *task,
                       struct fr_buf *out)
 {
-    for (uint32_t k = 0; k < task->count; k++) {
+    for (uint32_t k = 0; k < task->width && k < task->count; k++) {
         if (k > 0)
             fr_buf_text(out, " ");
         add_visible(out, plan->nodes[plan->insts[task->first + k].node].name);
+    }
+}
+
+/* How many instances, and the names that their items have. */
+static void add_count(const struct fr_plan_task *task, struct fr_buf *out)
+{
+    const struct fr_items *items = task->spec->items;
+
+    fr_buf_fmt(out, " x%u", task->count);
+    for (size_t i = 0; items != NULL && i < items->n_names; i++) {
+        fr_buf_text(out, i == 0 ? " by " : ", ");
+        add_visible(out, items->names[i]);
     }
 }
 
@@ -56,8 +68,8 @@ static void text_line(const struct fr_plan *plan, uint32_t t, const struct fr_pl
         fr_buf_text(out, " [");
         add_nodes(plan, task, out);
         fr_buf_text(out, "]");
-    } else if (task->count > 1) {
-        fr_buf_fmt(out, " x%u", task->count);
+    } else if (task->count != 1 || task->spec->items != NULL) {
+        add_count(task, out);
     }
     if (look.word != NULL) {
         fr_buf_text(out, " (");
@@ -67,6 +79,8 @@ static void text_line(const struct fr_plan *plan, uint32_t t, const struct fr_pl
     for (uint32_t i = 0; i < task->n_needs; i++) {
         fr_buf_text(out, i == 0 ? " <- " : ", ");
         add_visible(out, plan->tasks[task->needs[i]].name);
+        if (fr_plan_is_same(plan, t, task->needs[i]))
+            fr_buf_text(out, " item by item");
     }
     fr_buf_text(out, "\n");
 }
@@ -113,8 +127,8 @@ static void dot_label(const struct fr_plan *plan, uint32_t t, const struct fr_pl
     if (how != NULL && how->nodes) {
         fr_buf_text(&label, "\n");
         add_nodes(plan, task, &label);
-    } else if (task->count > 1) {
-        fr_buf_fmt(&label, " x%u", task->count);
+    } else if (task->count != 1 || task->spec->items != NULL) {
+        add_count(task, &label);
     }
     if (look.word != NULL)
         fr_buf_fmt(&label, "\n%s", look.word);

@@ -33,6 +33,12 @@ static const struct fr_task *spec_task(const struct fr_spec *spec, uint32_t t, i
     return NULL;
 }
 
+/* 1 for a task without items. */
+static size_t n_items(const struct fr_task *task)
+{
+    return task->items != NULL ? task->items->n : 1;
+}
+
 /* Counts tasks and instances, refusing what would not fit. */
 static enum fr_rc count_all(struct fr_plan *p, struct fr_err *err)
 {
@@ -48,7 +54,9 @@ static enum fr_rc count_all(struct fr_plan *p, struct fr_err *err)
     p->n_tasks = (uint32_t)n_tasks;
     p->n_hooks = (uint32_t)(n_tasks - spec->n_tasks);
     for (uint32_t t = 0; t < p->n_tasks; t++) {
-        insts += spec_task(spec, t, &hook)->n_nodes;
+        const struct fr_task *task = spec_task(spec, t, &hook);
+
+        insts += task->n_nodes * n_items(task);
         if (insts > FR_PLAN_MAX_INSTS)
             return fr_fail(err, FR_USAGE, "more than %d instances in a run", FR_PLAN_MAX_INSTS);
     }
@@ -83,27 +91,35 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static bool make_needs(struct fr_plan_task *task, struct fr_arena *arena)
+static bool copy_sorted(const int *from, size_t n, struct fr_arena *arena, const uint32_t **out)
 {
-    size_t n = task->spec->n_needs;
-    uint32_t *needs = n > 0 ? fr_arena_array(arena, n, sizeof *needs) : NULL;
+    uint32_t *v = n > 0 ? fr_arena_array(arena, n, sizeof *v) : NULL;
 
-    if (n > 0 && needs == NULL)
+    if (n > 0 && v == NULL)
         return false;
     for (size_t i = 0; i < n; i++)
-        needs[i] = (uint32_t)task->spec->needs[i];
+        v[i] = (uint32_t)from[i];
     if (n > 1)
-        qsort(needs, n, sizeof *needs, by_number);
-    task->needs = needs;
-    task->n_needs = (uint32_t)n;
+        qsort(v, n, sizeof *v, by_number);
+    *out = v;
     return true;
+}
+
+static bool make_needs(struct fr_plan_task *task, struct fr_arena *arena)
+{
+    const struct fr_task *spec = task->spec;
+
+    task->n_needs = (uint32_t)spec->n_needs;
+    task->n_same = task->count > 0 ? (uint32_t)spec->n_same : 0;
+    return copy_sorted(spec->needs, task->n_needs, arena, &task->needs) &&
+           copy_sorted(spec->same, task->n_same, arena, &task->same);
 }
 
 static enum fr_rc check_slots(const struct fr_plan *p, const struct fr_plan_task *task,
                               struct fr_err *err)
 {
-    for (uint32_t k = 0; k < task->count; k++) {
-        const struct fr_plan_node *node = &p->nodes[p->insts[task->first + k].node];
+    for (uint32_t k = 0; k < task->spec->n_nodes; k++) {
+        const struct fr_plan_node *node = &p->nodes[fr_plan_node_of(p, task->spec->nodes[k])];
 
         if (task->spec->slots > 0 && (uint32_t)task->spec->slots > node->slots)
             return fr_fail(err, FR_USAGE,
@@ -114,6 +130,30 @@ static enum fr_rc check_slots(const struct fr_plan *p, const struct fr_plan_task
                            task->spec->slots, node->name, node->slots);
     }
     return FR_OK;
+}
+
+/* "task@node"; "task[item]@node", without the node where on: is head or control. */
+static const char *key_of(const struct fr_plan *p, const struct fr_plan_inst *inst,
+                          struct fr_arena *arena)
+{
+    const struct fr_task *task = p->tasks[inst->task].spec;
+    const char *name = task->act.name, *node = p->nodes[inst->node].name;
+
+    if (task->items == NULL)
+        return fr_arena_fmt(arena, "%s@%s", name, node);
+    if (task->on == FR_ON_HEAD || task->on == FR_ON_CONTROL)
+        return fr_arena_fmt(arena, "%s[%s]", name, task->items->v[inst->item].key);
+    return fr_arena_fmt(arena, "%s[%s]@%s", name, task->items->v[inst->item].key, node);
+}
+
+void fr_plan_label(const struct fr_plan *plan, uint32_t inst, struct fr_buf *out)
+{
+    const struct fr_plan_inst *in = &plan->insts[inst];
+    const struct fr_items *items = plan->tasks[in->task].spec->items;
+
+    fr_buf_text(out, plan->tasks[in->task].name);
+    if (items != NULL)
+        fr_buf_fmt(out, "[%s]", items->v[in->item].key);
 }
 
 static enum fr_rc make_tasks(struct fr_plan *p, struct fr_arena *arena, struct fr_err *err)
@@ -133,15 +173,17 @@ static enum fr_rc make_tasks(struct fr_plan *p, struct fr_arena *arena, struct f
         task->name = task->spec->act.name;
         task->gang = task->spec->gang;
         task->first = next;
-        task->count = (uint32_t)task->spec->n_nodes;
+        task->width = (uint32_t)task->spec->n_nodes;
+        task->count = task->width * (uint32_t)n_items(task->spec);
         if (!make_needs(task, arena))
             return fr_fail(err, FR_NOMEM, "no memory for a plan of %u tasks", p->n_tasks);
         for (uint32_t k = 0; k < task->count; k++, next++) {
             struct fr_plan_inst *inst = &insts[next];
 
-            *inst = (struct fr_plan_inst){.task = t, .member = k};
-            inst->node = fr_plan_node_of(p, task->spec->nodes[k]);
-            inst->key = fr_arena_fmt(arena, "%s@%s", task->name, p->nodes[inst->node].name);
+            *inst = (struct fr_plan_inst){
+                .task = t, .item = k / task->width, .member = k % task->width};
+            inst->node = fr_plan_node_of(p, task->spec->nodes[inst->member]);
+            inst->key = key_of(p, inst, arena);
             if (inst->key == NULL)
                 return fr_fail(err, FR_NOMEM, "no memory for a plan of %u instances", p->n_insts);
         }
@@ -352,14 +394,34 @@ uint32_t fr_plan_node(const struct fr_plan *plan, const char *name)
     return FR_PLAN_NONE;
 }
 
-uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t node)
+uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t item, uint32_t node)
+{
+    const struct fr_plan_task *t = &plan->tasks[task];
+    uint32_t first = t->first + item * t->width;
+
+    for (uint32_t k = 0; k < t->width && first + k < t->first + t->count; k++)
+        if (plan->insts[first + k].node == node)
+            return first + k;
+    return FR_PLAN_NONE;
+}
+
+bool fr_plan_is_same(const struct fr_plan *plan, uint32_t task, uint32_t need)
 {
     const struct fr_plan_task *t = &plan->tasks[task];
 
-    for (uint32_t k = 0; k < t->count; k++)
-        if (plan->insts[t->first + k].node == node)
-            return t->first + k;
-    return FR_PLAN_NONE;
+    for (uint32_t i = 0; i < t->n_same; i++)
+        if (t->same[i] == need)
+            return true;
+    return false;
+}
+
+struct fr_plan_unit fr_plan_unit(const struct fr_plan *plan, uint32_t inst)
+{
+    const struct fr_plan_inst *in = &plan->insts[inst];
+    const struct fr_plan_task *task = &plan->tasks[in->task];
+
+    return task->gang ? (struct fr_plan_unit){inst - in->member, task->width}
+                      : (struct fr_plan_unit){inst, 1};
 }
 
 /* Tasks lie in order by depth, so one pass against it reaches everything. */

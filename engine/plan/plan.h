@@ -1,15 +1,17 @@
 /*
- * The plan of a run: its instances (task x node), their needs and gangs, and the order in which
- * ready ones start. Made from a checked pipeline. No I/O, no clock: the same spec gives the same
- * plan, the same indices and the same keys, so a stored run finds its instances again.
+ * The plan of a run: its instances (task x item x node), their needs and gangs, and the order in
+ * which ready ones start. Made from a checked pipeline. No I/O, no clock: the same spec gives the
+ * same plan, the same indices and the same keys, so a stored run finds its instances again.
  *
  * Everything is indexed from 0. Tasks: those of the spec in its order (plan task t < spec->n_tasks
  * is spec task t), then the hooks: on_success, on_failure, on_cancel, on_exit, each in its order.
- * Nodes: those of the spec in its order, then control. Instances: task by task, inside a task in
- * the order of its nodes; those of task t are insts[t.first .. t.first + t.count).
+ * Nodes: those of the spec in its order, then control. Instances: task by task, inside a task item
+ * by item, of an item in the order of its nodes; those of task t are
+ * insts[t.first .. t.first + t.count).
  *
- * A task may start when every instance of every task that it needs has ended. Edges are therefore
- * kept between tasks, never between instances. A sidecar is no instance: it belongs to its task's
+ * A task may start when every instance of every task that it needs has ended; an item of one that
+ * joins another one item by item (same) when that item of it has. Edges are therefore kept between
+ * tasks, never between instances. A sidecar is no instance: it belongs to its task's
  * request, and that task's supervisor starts and stops it.
  *
  * Memory: all lies in the arena given by the caller and lives as long as it; it borrows the spec. A
@@ -48,19 +50,24 @@ static inline const char *fr_plan_place(const struct fr_plan_node *n)
 struct fr_plan_inst {
     const char *key; /* "train@n1", "on_exit.0@control": unique, the store's name for it */
     uint32_t task, node;
-    uint32_t
-        member; /* place in its task, 0 .. count-1: the rank of its node in a gang, 0 the head */
+    uint32_t item;   /* of its task, from 0 on; 0 where the task has none */
+    uint32_t member; /* place among those of its item: the rank of its node in a gang, 0 the head */
 };
 
 struct fr_plan_task {
     const char *name;
     const struct fr_task *spec; /* retry, slots, grace_ms, when, … */
     int hook;                   /* enum fr_hook; -1: a task of the pipeline itself */
-    bool gang;                  /* all its instances start together or none does */
-    uint32_t first, count;      /* its instances, count >= 1 */
+    bool gang;                  /* all instances of an item start together or none does */
+    uint32_t first, count;      /* its instances, item by item; 0 only without items */
+    uint32_t width;             /* instances of an item, >= 1: its nodes; without items count */
     const uint32_t *needs;      /* tasks, each once, ascending */
     const uint32_t *users;      /* tasks that need this one, ascending */
     uint32_t n_needs, n_users;
+    /* Of needs, ascending: those of which an item waits for the item with its own number alone.
+     * These tasks have as many items. None for a task without items. */
+    const uint32_t *same;
+    uint32_t n_same;
     uint32_t depth; /* tasks on the longest chain of needs above it */
     uint32_t rank;  /* tasks on the longest chain from it to an end, itself included */
 };
@@ -92,8 +99,20 @@ uint32_t fr_plan_inst(const struct fr_plan *plan, const char *key);
 uint32_t fr_plan_task(const struct fr_plan *plan, const char *name);
 uint32_t fr_plan_node(const struct fr_plan *plan, const char *name);
 
-/* The instance of task on node, or FR_PLAN_NONE. O(instances of the task). */
-uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t node);
+/* The instance of an item of task on node, or FR_PLAN_NONE. O(width). */
+uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t item, uint32_t node);
+
+/* Whether an item of task waits for that item of need alone. O(same) */
+bool fr_plan_is_same(const struct fr_plan *plan, uint32_t task, uint32_t need);
+
+/* Appends the name of its task, with its item: the key without the node. */
+void fr_plan_label(const struct fr_plan *plan, uint32_t inst, struct fr_buf *out);
+
+/* What starts and ends together with an instance: its gang, else itself. */
+struct fr_plan_unit {
+    uint32_t first, n;
+};
+struct fr_plan_unit fr_plan_unit(const struct fr_plan *plan, uint32_t inst);
 
 /* The plan's index of a node as the spec counts them (FR_NODE_CONTROL: plan->control). */
 uint32_t fr_plan_node_of(const struct fr_plan *plan, int spec_node);

@@ -78,7 +78,9 @@ static void add_title(const struct fr_plan *plan, const struct fr_layout_box *bo
         fr_buf_fmt(out, " and %u more", box->n_tasks - NAMED);
     if (task->gang)
         fr_buf_text(out, ", a gang");
-    for (uint32_t k = 0; box->n_tasks == 1 && how != NULL && how->nodes && k < task->count; k++) {
+    for (uint32_t k = 0;
+         box->n_tasks == 1 && how != NULL && how->nodes && k < task->width && k < task->count;
+         k++) {
         fr_buf_text(out, k > 0 ? " " : ", on ");
         add_text(out, plan->nodes[plan->insts[task->first + k].node].name);
     }
@@ -122,8 +124,8 @@ static void add_box(const struct fr_plan *plan, const struct fr_layout_box *box,
     if (box->n_tasks > 1)
         fr_buf_fmt(out, "%u tasks", box->n_tasks);
     else
-        add_clipped(out, task->name, task->count > 1 ? max - 5 : max);
-    if (box->n_tasks == 1 && task->count > 1)
+        add_clipped(out, task->name, task->count != 1 ? max - 5 : max);
+    if (box->n_tasks == 1 && task->count != 1)
         fr_buf_fmt(out, " ×%u", task->count);
     if (look.word != NULL) {
         fr_buf_text(out, " ");

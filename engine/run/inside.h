@@ -203,8 +203,7 @@ enum fr_rc run_go_env(struct fr_run *run, const struct run_attempt *at, struct f
                       struct fr_strs *out, struct fr_err *err);
 
 /* The address of the task's head as its other nodes reach it. */
-enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, char out[64],
-                          struct fr_err *err);
+enum fr_rc run_rendezvous(struct fr_run *run, uint32_t inst, char out[64], struct fr_err *err);
 /* How control and the other nodes name a node. */
 const char *run_node_address(const struct fr_run *run, uint32_t node);
 bool run_local(const struct fr_plan *plan, uint32_t node); /* on this machine */

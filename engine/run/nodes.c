@@ -132,11 +132,11 @@ void run_node_connect(struct fr_run *run, uint32_t n)
 /* The node that the instance waited for: of a gang the first that is not there. */
 static uint32_t missing_node(const struct fr_run *run, uint32_t inst)
 {
-    const struct fr_plan_task *task = run_task_of(run, inst);
+    struct fr_plan_unit unit = fr_plan_unit(run->plan, inst);
 
-    for (uint32_t k = 0; task->gang && k < task->count; k++)
-        if (!run->nodes[run_node_of(run, task->first + k)].up)
-            return run_node_of(run, task->first + k);
+    for (uint32_t k = 0; k < unit.n; k++)
+        if (!run->nodes[run_node_of(run, unit.first + k)].up)
+            return run_node_of(run, unit.first + k);
     return run_node_of(run, inst);
 }
 

@@ -4,16 +4,41 @@
 
 #include <string.h>
 
+static bool is_bad(enum fr_state_of state)
+{
+    return fr_state_ended(state) && state != FR_ST_SUCCEEDED && state != FR_ST_SKIPPED;
+}
+
+/* Of the instances of an item of a task the first that did not end well. */
+static const char *failed_item(struct fr_run *run, const struct fr_plan_task *need, uint32_t item)
+{
+    for (uint32_t i = need->first + item * need->width, k = 0; k < need->width; i++, k++) {
+        enum fr_state_of st = fr_sched_row(run->sched, i, fr_sys.mono_ms()).state;
+
+        if (is_bad(st))
+            return fr_arena_fmt(&run->arena, "needs %s, which ended as %s", run->plan->insts[i].key,
+                                fr_state_name(st));
+    }
+    return NULL;
+}
+
 static const char *failed_need(struct fr_run *run, uint32_t inst)
 {
-    const struct fr_plan_task *task = run_task_of(run, inst);
+    const struct fr_plan_inst *in = &run->plan->insts[inst];
+    const struct fr_plan_task *task = &run->plan->tasks[in->task];
 
     for (uint32_t i = 0; i < task->n_needs; i++) {
+        const struct fr_plan_task *need = &run->plan->tasks[task->needs[i]];
         enum fr_state_of st = fr_sched_task_state(run->sched, task->needs[i]);
+        const char *text = NULL;
 
-        if (fr_state_ended(st) && st != FR_ST_SUCCEEDED && st != FR_ST_SKIPPED)
-            return fr_arena_fmt(&run->arena, "needs %s, which ended as %s",
-                                run->plan->tasks[task->needs[i]].name, fr_state_name(st));
+        if (fr_plan_is_same(run->plan, in->task, task->needs[i]))
+            text = failed_item(run, need, in->item);
+        else if (is_bad(st))
+            text = fr_arena_fmt(&run->arena, "needs %s, which ended as %s", need->name,
+                                fr_state_name(st));
+        if (text != NULL)
+            return text;
     }
     return "something it needs failed";
 }
@@ -21,9 +46,7 @@ static const char *failed_need(struct fr_run *run, uint32_t inst)
 /* A gang has one when:, that of its first member. */
 static const char *no_when(const struct fr_run *run, uint32_t inst)
 {
-    const struct fr_plan_task *task = run_task_of(run, inst);
-
-    return run->insts[task->gang ? task->first : inst].no_when;
+    return run->insts[fr_plan_unit(run->plan, inst).first].no_when;
 }
 
 /* Its allocation ended. Says which of chain: it goes on in, unless a try of retry: comes next. */

@@ -105,13 +105,13 @@ static enum fr_rc add_kv(struct build *b, const struct fr_kv *kv, size_t n, bool
     return rc;
 }
 
-static bool add_peers(struct build *b, const struct fr_plan_task *task, struct fr_strs *env)
+static bool add_peers(struct build *b, struct fr_plan_unit gang, struct fr_strs *env)
 {
     struct fr_buf text = {0};
     bool ok;
 
-    for (uint32_t i = 0; i < task->count; i++) {
-        uint32_t node = b->run->plan->insts[task->first + i].node;
+    for (uint32_t i = 0; i < gang.n; i++) {
+        uint32_t node = b->run->plan->insts[gang.first + i].node;
 
         fr_buf_fmt(&text, "%s%s %s", i > 0 ? "\n" : "", b->run->plan->nodes[node].name,
                    run_node_address(b->run, node));
@@ -126,6 +126,7 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
 {
     const struct fr_plan_inst *pi = &b->run->plan->insts[b->at->inst];
     const struct fr_plan_task *task = &b->run->plan->tasks[pi->task];
+    struct fr_plan_unit unit = fr_plan_unit(b->run->plan, b->at->inst);
     const struct fr_node *node = b->run->plan->nodes[pi->node].spec;
     long long deadline = b->run->nodes[pi->node].deadline_wall / 1000;
     struct fr_arena *a = b->arena;
@@ -145,12 +146,15 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
          run_add(a, env, "FLOWRUN_EXECUTOR=%s", fr_executor_name(node)) &&
          (deadline == 0 || run_add(a, env, "FLOWRUN_DEADLINE=%lld", deadline)) &&
          run_add(a, env, "FLOWRUN_GPUS=%d", node != NULL ? node->gpus : 0) &&
-         run_add(a, env, "NNODES=%u", task->gang ? task->count : 1) &&
+         run_add(a, env, "NNODES=%u", unit.n) &&
          run_add(a, env, "NODE_RANK=%u", task->gang ? pi->member : 0);
     if (ok && node != NULL && node->work != NULL)
         ok = run_add(a, env, "FLOWRUN_WORK=%s", node->work);
     if (ok && task->gang)
-        ok = add_peers(b, task, env);
+        ok = add_peers(b, unit, env);
+    if (ok && task->spec->items != NULL)
+        ok = run_add(a, env, "FLOWRUN_ITEM=%s", task->spec->items->v[pi->item].key) &&
+             run_add(a, env, "FLOWRUN_ITEM_INDEX=%u", pi->item);
     ok = ok && run_occasion_env(b->run, a, env);
     for (const struct run_shipped *s = b->order->shipped; ok && s != NULL; s = s->next) {
         char *name = s->what != NULL ? fr_arena_dup(a, s->what) : NULL;
@@ -458,11 +462,11 @@ static enum fr_rc own_address(const char *to, char out[64], struct fr_err *err)
     return rc;
 }
 
-enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, char out[64],
-                          struct fr_err *err)
+enum fr_rc run_rendezvous(struct fr_run *run, uint32_t inst, char out[64], struct fr_err *err)
 {
     const struct fr_plan *plan = run->plan;
-    uint32_t head = plan->insts[task->first].node, far = FR_PLAN_NONE;
+    struct fr_plan_unit gang = fr_plan_unit(plan, inst);
+    uint32_t head = plan->insts[gang.first].node, far = FR_PLAN_NONE;
     struct sockaddr_storage sa;
     socklen_t len = 0;
     enum fr_rc rc;
@@ -471,9 +475,9 @@ enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, c
         snprintf(out, 64, "%s", run->spec->rendezvous_address);
         return FR_OK;
     }
-    for (uint32_t i = 1; i < task->count && far == FR_PLAN_NONE; i++)
-        if (!run_node_local(run, plan->insts[task->first + i].node))
-            far = plan->insts[task->first + i].node;
+    for (uint32_t i = 1; i < gang.n && far == FR_PLAN_NONE; i++)
+        if (!run_node_local(run, plan->insts[gang.first + i].node))
+            far = plan->insts[gang.first + i].node;
     if (run_node_local(run, head)) {
         if (far != FR_PLAN_NONE)
             return own_address(run_node_address(run, far), out, err);
@@ -483,7 +487,7 @@ enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, c
     if ((rc = numeric(run_node_address(run, head), &sa, &len, err)) != FR_OK) {
         /* an alias of ~/.ssh/config that no resolver knows */
         return fr_while(err, "the rendezvous of %s (`rendezvous: {address: …}` sets it)",
-                        task->name);
+                        run_task_of(run, inst)->name);
     }
     return in_digits(&sa, len, out, err);
 }
@@ -493,6 +497,7 @@ enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, c
 static int32_t wanted_port(struct build *b, const struct fr_plan_task *task)
 {
     json_t *port = json_object_get(b->order->with, "port");
+    struct fr_plan_unit gang = fr_plan_unit(b->run->plan, b->at->inst);
 
     if (!task->gang || b->run->plan->insts[b->at->inst].member != 0)
         return FR_PORT_NONE;
@@ -501,8 +506,8 @@ static int32_t wanted_port(struct build *b, const struct fr_plan_task *task)
         return (int32_t)json_integer_value(port);
     if (b->run->spec->rendezvous_port > 0)
         return b->run->spec->rendezvous_port;
-    for (uint32_t i = 0; i < task->count; i++)
-        if (!run_node_local(b->run, b->run->plan->insts[task->first + i].node)) {
+    for (uint32_t i = 0; i < gang.n; i++)
+        if (!run_node_local(b->run, b->run->plan->insts[gang.first + i].node)) {
             b->out->ports_more = CLUSTER_PORTS - 1;
             return CLUSTER_PORT;
         }
@@ -512,8 +517,7 @@ static int32_t wanted_port(struct build *b, const struct fr_plan_task *task)
 enum fr_rc run_go_env(struct fr_run *run, const struct run_attempt *at, struct fr_arena *arena,
                       struct fr_strs *out, struct fr_err *err)
 {
-    const struct fr_plan_task *task = run_task_of(run, at->inst);
-    const struct fr_attempt_row *head = &run->insts[task->first].row;
+    const struct fr_attempt_row *head = &run->insts[fr_plan_unit(run->plan, at->inst).first].row;
 
     *out = (struct fr_strs){0};
     if (!run_add(arena, out, "MASTER_ADDR=%s", head->address) ||

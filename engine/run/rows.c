@@ -93,7 +93,7 @@ static void rendezvous(struct fr_run *run, const struct fr_row *row, const struc
         at == NULL)
         return;
     in->row.port = at->port;
-    if (run_rendezvous(run, task, address, &err) == FR_OK)
+    if (run_rendezvous(run, row->inst, address, &err) == FR_OK)
         in->row.address = fr_arena_dup(&run->arena, address);
     else
         run_trouble(run, row->inst, "%s", err.msg);

@@ -257,7 +257,7 @@ static enum fr_rc need_container(struct fr_run *run, const struct run_attempt *a
 
     if (task->in < 0)
         return FR_OK;
-    inst = fr_plan_inst_on(run->plan, (uint32_t)task->in, run_node_of(run, at->inst));
+    inst = fr_plan_inst_on(run->plan, (uint32_t)task->in, 0, run_node_of(run, at->inst));
     if (inst == FR_PLAN_NONE)
         return fr_fail(err, FR_USAGE, "its container %s does not run on this node",
                        run->plan->tasks[task->in].name);
@@ -466,7 +466,7 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
     if (rc == FR_OK && s->gang) { /* a missing rendezvous address fails the start here */
         char address[64];
 
-        rc = run_rendezvous(run, run_task_of(run, at->inst), address, &err);
+        rc = run_rendezvous(run, at->inst, address, &err);
     }
     if (rc != FR_OK)
         run_start_failed(run, at, &err);

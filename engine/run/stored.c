@@ -2,8 +2,11 @@
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { NAME_KEY_MAX = 160 /* bytes of a key with an item in the name of a file */ };
 
 static const char *stored_env(void *self, const char *name)
 {
@@ -143,11 +146,35 @@ void fr_run_stored_finish(struct fr_stored *s)
     *s = (struct fr_stored){0};
 }
 
+/* Of an instance with an item, which may hold any text: what is no part of a file's name, or too
+ * long for one, is replaced, and the key's hash added. */
+static void item_name(struct fr_buf *out, const char *key)
+{
+    char hash[FR_SHA256_TEXT];
+    size_t n = strlen(key);
+    bool whole = n <= NAME_KEY_MAX;
+
+    for (size_t i = 0; i < n && i < NAME_KEY_MAX; i++) {
+        bool good = isalnum((unsigned char)key[i]) || strchr("[]=,._-@+", key[i]) != NULL;
+
+        fr_buf_add(out, good ? &key[i] : "_", 1);
+        whole = whole && good;
+    }
+    if (whole || out->bad)
+        return;
+    fr_sha256(key, n, hash);
+    fr_buf_fmt(out, "-%.16s", hash);
+}
+
 static void file_name(struct fr_buf *out, const char *key, uint32_t no, const char *ending)
 {
     size_t from = out->n;
 
-    fr_buf_fmt(out, "%s.%u.%s", key, no, ending);
+    if (key[strcspn(key, "[@")] == '[')
+        item_name(out, key);
+    else
+        fr_buf_text(out, key);
+    fr_buf_fmt(out, ".%u.%s", no, ending);
     for (size_t i = from; !out->bad && i < out->n; i++)
         if (out->p[i] == '/')
             out->p[i] = '_';

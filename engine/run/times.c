@@ -74,13 +74,12 @@ int64_t run_times_ended(struct fr_run *run, const struct run_attempt *at, const 
 /* A gang has ended with the last of its members. */
 static int64_t ended(const struct fr_run *run, uint32_t inst)
 {
-    const struct fr_plan_task *task = run_task_of(run, inst);
-    uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
+    struct fr_plan_unit unit = fr_plan_unit(run->plan, inst);
     int64_t last = 0;
 
-    for (uint32_t k = 0; k < n; k++)
-        if (run->insts[first + k].end_wall > last)
-            last = run->insts[first + k].end_wall;
+    for (uint32_t k = 0; k < unit.n; k++)
+        if (run->insts[unit.first + k].end_wall > last)
+            last = run->insts[unit.first + k].end_wall;
     return last;
 }
 

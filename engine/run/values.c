@@ -396,16 +396,17 @@ static enum fr_rc output_inst(const struct run_scope *scope, const struct fr_ref
 {
     const struct fr_plan *plan = scope->run->plan;
     const struct fr_plan_task *task = &plan->tasks[ref->task];
-    uint32_t node = run_node_of(scope->run, scope->inst);
+    const struct fr_plan_inst *own = &plan->insts[scope->inst];
+    uint32_t node = own->node, item = task->spec->items != NULL ? own->item : 0;
 
-    *inst = task->first;
+    *inst = task->first + item * task->width;
     if (ref->where == FR_WHERE_HEAD)
         return FR_OK;
     if (ref->where == FR_WHERE_NODE)
         node = fr_plan_node_of(plan, ref->node);
-    *inst = fr_plan_inst_on(plan, (uint32_t)ref->task, node);
-    if (*inst == FR_PLAN_NONE && ref->where == FR_WHERE_SAME && task->count == 1)
-        *inst = task->first;
+    *inst = fr_plan_inst_on(plan, (uint32_t)ref->task, item, node);
+    if (*inst == FR_PLAN_NONE && ref->where == FR_WHERE_SAME && task->width == 1)
+        *inst = task->first + item * task->width;
     if (*inst != FR_PLAN_NONE)
         return FR_OK;
     if (ref->where == FR_WHERE_NODE)
@@ -494,6 +495,11 @@ static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, 
     switch (ref->kind) {
     case FR_REF_OUTPUT:
         return get_output(scope, ref, out, err);
+    case FR_REF_MATRIX:
+        fr_buf_text(
+            out,
+            scope->run->plan->tasks[pi->task].spec->items->v[pi->item].values[ref->index].text);
+        return FR_OK;
     case FR_REF_NODE:
         return get_node(scope, pi->node, ref->name, out);
     case FR_REF_HEAD:
@@ -513,7 +519,7 @@ static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, 
         scope->no_secret |= run_secret(scope, ref->name, out, err) != FR_OK;
         return scope->no_secret ? err->rc : FR_OK;
     default:
-        failed = fr_sched_needs_failed(scope->run->sched, pi->task);
+        failed = fr_sched_needs_failed(scope->run->sched, scope->inst);
         fr_buf_text(out, failed == (ref->kind == FR_REF_FAILURE) ? "true" : "false");
         return FR_OK;
     }

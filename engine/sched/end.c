@@ -83,29 +83,28 @@ static int64_t back_off(struct fr_sched *s, uint32_t inst)
 
 void make_ready(struct fr_sched *s, uint32_t inst)
 {
-    const struct fr_plan_task *task = plan_task(s, inst);
-    uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
+    struct fr_plan_unit unit = fr_plan_unit(s->plan, inst);
     bool blocked = s->tasks[s->plan->insts[inst].task].blocked;
 
-    for (uint32_t k = 0; k < n; k++) {
-        set_state(s, first + k, blocked ? FR_ST_WAITING : FR_ST_READY);
-        s->insts[first + k].row.blocked = blocked;
-        put_row(s, first + k);
+    for (uint32_t k = 0; k < unit.n; k++) {
+        set_state(s, unit.first + k, blocked ? FR_ST_WAITING : FR_ST_READY);
+        s->insts[unit.first + k].row.blocked = blocked;
+        put_row(s, unit.first + k);
     }
     if (!blocked)
-        enqueue(s, first);
+        enqueue(s, unit.first);
 }
 
 /* One instance, or a whole gang with one delay and one count, after the end of inst. The delay
  * counts from from_ms on; there is none where a further allocation is waited for. */
 static void try_again(struct fr_sched *s, uint32_t inst, int64_t from_ms)
 {
-    const struct fr_plan_task *task = plan_task(s, inst);
-    uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
+    struct fr_plan_unit unit = fr_plan_unit(s->plan, inst);
+    uint32_t first = unit.first;
     bool chain = may_chain(s, inst);
     int64_t due = from_ms + (chain ? 0 : back_off(s, first));
 
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < unit.n; k++) {
         struct inst *in = &s->insts[first + k];
 
         in->row.chained += chain;
@@ -118,35 +117,33 @@ static void try_again(struct fr_sched *s, uint32_t inst, int64_t from_ms)
 }
 
 /* When the last member of the generation ended. */
-static int64_t gang_ended(const struct fr_sched *s, const struct fr_plan_task *gang)
+static int64_t gang_ended(const struct fr_sched *s, const struct gang *gang)
 {
     int64_t last = 0;
 
-    for (uint32_t k = 0; k < gang->count; k++)
+    for (uint32_t k = 0; k < gang->n; k++)
         if (s->insts[gang->first + k].ended_ms > last)
             last = s->insts[gang->first + k].ended_ms;
     return last;
 }
 
-static void gang_settle(struct fr_sched *s, uint32_t t)
+static void gang_settle(struct fr_sched *s, struct gang *gang)
 {
-    const struct fr_plan_task *gang = &s->plan->tasks[t];
-    struct task *task = &s->tasks[t];
-    bool good = !task->failing;
+    bool good = !gang->failing;
 
-    if (task->unit) {
-        task->unit = false;
+    if (gang->unit) {
+        gang->unit = false;
         s->units--;
     }
-    if (!good && !task->unproven && task->free && !s->stopping) {
+    if (!good && !gang->unproven && gang->free && !s->stopping) {
         make_ready(s, gang->first);
         return;
     }
-    if (!good && !task->unproven && may_retry(s, task->first_failed)) {
-        try_again(s, task->first_failed, gang_ended(s, gang));
+    if (!good && !gang->unproven && may_retry(s, gang->first_failed)) {
+        try_again(s, gang->first_failed, gang_ended(s, gang));
         return;
     }
-    for (uint32_t k = 0; k < gang->count; k++) {
+    for (uint32_t k = 0; k < gang->n; k++) {
         struct fr_row *row = &s->insts[gang->first + k].row;
 
         if (good)
@@ -156,13 +153,12 @@ static void gang_settle(struct fr_sched *s, uint32_t t)
     }
 }
 
-void gang_stop(struct fr_sched *s, uint32_t t, enum fr_cause cause)
+void gang_stop(struct fr_sched *s, uint32_t g, enum fr_cause cause)
 {
-    const struct fr_plan_task *gang = &s->plan->tasks[t];
-    struct task *task = &s->tasks[t];
+    struct gang *gang = &s->gangs[g];
 
-    task->failing = true;
-    for (uint32_t k = 0; k < gang->count; k++) {
+    gang->failing = true;
+    for (uint32_t k = 0; k < gang->n; k++) {
         uint32_t inst = gang->first + k;
         struct fr_row *row = &s->insts[inst].row;
 
@@ -175,37 +171,36 @@ void gang_stop(struct fr_sched *s, uint32_t t, enum fr_cause cause)
             set_row(s, inst, FR_ST_STOPPING);
         }
     }
-    task->held = 0;
+    gang->held = 0;
 }
 
 static void member_ended(struct fr_sched *s, uint32_t inst, bool proven)
 {
-    uint32_t t = s->plan->insts[inst].task;
-    const struct fr_plan_task *gang = &s->plan->tasks[t];
-    struct task *task = &s->tasks[t];
+    uint32_t g = gang_of(s, inst);
+    struct gang *gang = &s->gangs[g];
     struct fr_row *row = &s->insts[inst].row;
-    bool good = row->cause == FR_CAUSE_EXIT && row->code == 0 && proven && !task->failing;
+    bool good = row->cause == FR_CAUSE_EXIT && row->code == 0 && proven && !gang->failing;
 
-    task->live--;
+    gang->live--;
     if (good) {
         row->attempt_state = FR_ST_RUNNING;
-        task->held++;
-        if (task->held < gang->count)
+        gang->held++;
+        if (gang->held < gang->n)
             set_row(s, inst, FR_ST_RUNNING);
     } else {
-        task->unproven |= !proven;
-        if (task->first_failed == NONE && row->cause != FR_CAUSE_GANG_PEER) {
-            task->first_failed = inst;
-            task->free = row->cause == FR_CAUSE_NONE;
+        gang->unproven |= !proven;
+        if (gang->first_failed == NONE && row->cause != FR_CAUSE_GANG_PEER) {
+            gang->first_failed = inst;
+            gang->free = row->cause == FR_CAUSE_NONE;
         }
         if (row->stop_cause == FR_CAUSE_NONE)
             row->stop_cause = FR_CAUSE_GANG_PEER;
         set_row(s, inst, proven ? FR_ST_STOPPING : FR_ST_STOP_UNPROVEN);
-        if (!task->failing)
-            gang_stop(s, t, FR_CAUSE_GANG_PEER);
+        if (!gang->failing)
+            gang_stop(s, g, FR_CAUSE_GANG_PEER);
     }
-    if (task->live == 0)
-        gang_settle(s, t);
+    if (gang->live == 0)
+        gang_settle(s, gang);
 }
 
 static void single_ended(struct fr_sched *s, uint32_t inst, bool proven)
@@ -220,12 +215,19 @@ static void single_ended(struct fr_sched *s, uint32_t inst, bool proven)
         set_row(s, inst, state_of(row->cause, row->code));
 }
 
-/* A gang of which a member stays unproven cannot start again. */
-static void give_up_waiting(struct fr_sched *s, uint32_t t)
+/* A gang of which a member stays unproven cannot start again; not while one is still stopped. */
+static void give_up_waiting(struct fr_sched *s, const struct gang *gang)
 {
-    const struct fr_plan_task *gang = &s->plan->tasks[t];
+    bool unproven = false;
 
-    for (uint32_t k = 0; k < gang->count; k++) {
+    for (uint32_t k = 0; k < gang->n; k++) {
+        enum fr_state_of state = s->insts[gang->first + k].row.state;
+
+        if (state == FR_ST_STOPPING)
+            return;
+        unproven = unproven || state == FR_ST_STOP_UNPROVEN;
+    }
+    for (uint32_t k = 0; unproven && k < gang->n; k++) {
         struct fr_row *row = &s->insts[gang->first + k].row;
 
         if (row->state == FR_ST_WAITING) {
@@ -240,12 +242,11 @@ static void give_up_waiting(struct fr_sched *s, uint32_t t)
 static void again_ended(struct fr_sched *s, uint32_t inst, bool proven)
 {
     uint32_t t = s->plan->insts[inst].task;
-    const uint32_t *count = s->tasks[t].count;
 
     s->insts[inst].again = false;
     set_row(s, inst, !proven ? FR_ST_STOP_UNPROVEN : s->stopping ? FR_ST_CANCELLED : FR_ST_WAITING);
-    if (plan_task(s, inst)->gang && count[FR_ST_STOPPING] == 0 && count[FR_ST_STOP_UNPROVEN] > 0)
-        give_up_waiting(s, t);
+    if (plan_task(s, inst)->gang)
+        give_up_waiting(s, &s->gangs[gang_of(s, inst)]);
     if (!is_hook(s, t) && s->tasks[t].needs_left == 0)
         activate(s, t);
 }
@@ -331,18 +332,17 @@ void attempt_tombstoned(struct fr_sched *s, uint32_t inst)
 
 void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause)
 {
-    const struct fr_plan_task *task = plan_task(s, inst);
-    uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
+    struct fr_plan_unit unit = fr_plan_unit(s->plan, inst);
 
-    for (uint32_t k = 0; k < n; k++) {
-        s->insts[first + k].row.cause = cause;
-        s->insts[first + k].row.code = 0;
-        s->insts[first + k].no_retry = cause != FR_CAUSE_UNREACHABLE;
+    for (uint32_t k = 0; k < unit.n; k++) {
+        s->insts[unit.first + k].row.cause = cause;
+        s->insts[unit.first + k].row.code = 0;
+        s->insts[unit.first + k].no_retry = cause != FR_CAUSE_UNREACHABLE;
     }
-    if (may_retry(s, first)) {
-        try_again(s, first, s->now_ms);
+    if (may_retry(s, unit.first)) {
+        try_again(s, unit.first, s->now_ms);
         return;
     }
-    for (uint32_t k = 0; k < n; k++)
-        set_row(s, first + k, FR_ST_FAILED);
+    for (uint32_t k = 0; k < unit.n; k++)
+        set_row(s, unit.first + k, FR_ST_FAILED);
 }

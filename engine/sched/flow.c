@@ -12,63 +12,171 @@ static bool task_failed(const struct fr_sched *s, uint32_t t)
 
     if (s->plan->tasks[t].spec->best_effort)
         return false;
+    if (s->plan->tasks[t].count == 0)
+        return s->tasks[t].none_failed;
     return c[FR_ST_FAILED] + c[FR_ST_TIMED_OUT] + c[FR_ST_CANCELLED] + c[FR_ST_LOST] +
                c[FR_ST_STOP_UNPROVEN] + c[FR_ST_UPSTREAM_FAILED] >
            0;
 }
 
-bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t task)
-{
-    const struct fr_plan_task *t = &s->plan->tasks[task];
-
-    if (t->hook >= 0)
-        return s->run.outcome == FR_OUT_FAILED;
-    for (uint32_t i = 0; i < t->n_needs; i++)
-        if (task_failed(s, t->needs[i]))
-            return true;
-    return false;
-}
-
-static void end_waiting(struct fr_sched *s, uint32_t t, enum fr_state_of state)
+/* Whether an item of task t has ended; *failed: and not well. */
+static bool item_over(const struct fr_sched *s, uint32_t t, uint32_t item, bool *failed)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
+    const struct inst *in = &s->insts[task->first + item * task->width];
 
-    for (uint32_t k = 0; k < task->count; k++)
-        if (s->insts[task->first + k].row.state == FR_ST_WAITING)
-            set_row(s, task->first + k, state);
+    *failed = false;
+    for (uint32_t k = 0; k < task->width; k++) {
+        if (!fr_state_ended(in[k].row.state))
+            return false;
+        *failed = *failed || (ended_badly(in[k].row.state) && !task->spec->best_effort);
+    }
+    return true;
+}
+
+static bool needs_failed(const struct fr_sched *s, uint32_t t, uint32_t item)
+{
+    const struct fr_plan_task *task = &s->plan->tasks[t];
+    bool failed = false;
+
+    for (uint32_t i = 0; i < task->n_needs && !failed; i++)
+        if (task->n_same > 0 && fr_plan_is_same(s->plan, t, task->needs[i]))
+            (void)item_over(s, task->needs[i], item, &failed);
+        else
+            failed = task_failed(s, task->needs[i]);
+    return failed;
+}
+
+bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t inst)
+{
+    const struct fr_plan_inst *in = &s->plan->insts[inst];
+
+    if (is_hook(s, in->task))
+        return s->run.outcome == FR_OUT_FAILED;
+    return needs_failed(s, in->task, in->item);
+}
+
+/* Whether what the item waits for item by item has ended. */
+static bool joins_over(const struct fr_sched *s, uint32_t t, uint32_t item)
+{
+    const struct fr_plan_task *task = &s->plan->tasks[t];
+    bool failed;
+
+    for (uint32_t i = 0; i < task->n_same; i++)
+        if (!item_over(s, task->same[i], item, &failed))
+            return false;
+    return true;
+}
+
+static void end_waiting(struct fr_sched *s, uint32_t first, uint32_t n, enum fr_state_of state)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (s->insts[first + k].row.state == FR_ST_WAITING)
+            set_row(s, first + k, state);
+}
+
+/* Else a member is still being proven gone. */
+static bool unit_waits(const struct fr_sched *s, struct fr_plan_unit unit)
+{
+    for (uint32_t k = 0; k < unit.n; k++)
+        if (s->insts[unit.first + k].row.state != FR_ST_WAITING)
+            return false;
+    return true;
+}
+
+/* What starts together goes on, if it waits: true. */
+static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, bool fails)
+{
+    struct inst *in = &s->insts[unit.first];
+
+    if (!unit_waits(s, unit) || in->asked || in->row.blocked)
+        return false;
+    if (fails) {
+        end_waiting(s, unit.first, unit.n, FR_ST_UPSTREAM_FAILED);
+    } else if (has_when(plan_task(s, unit.first))) {
+        in->asked = true;
+        s->asking++;
+        put_act(s, FR_ACT_EVAL, unit.first);
+    } else {
+        make_ready(s, unit.first);
+    }
+    return true;
+}
+
+/* A task without instances has ended with what it needs. */
+static void end_empty(struct fr_sched *s, uint32_t t)
+{
+    s->tasks[t].none_failed = needs_failed(s, t, 0);
+    conclude(s, t);
 }
 
 /* Its waiting instances go on, from task.at on, while *slice lasts. false: some are left. */
 static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
-    uint32_t *at = &s->tasks[t].at, units = task->gang ? 1 : task->count;
-    bool fails;
+    uint32_t *at = &s->tasks[t].at, step = task->gang ? task->width : 1;
+    bool may_fail = task->hook < 0 && !task->spec->ended_is_enough, fails;
 
+    if (task->count == 0 && !s->stopping)
+        end_empty(s, t);
     if (s->stopping || s->tasks[t].count[FR_ST_WAITING] == 0)
         return true;
-    if (task->gang && s->tasks[t].count[FR_ST_WAITING] < task->count)
-        return true; /* a member is still being proven gone */
-    fails = task->hook < 0 && !task->spec->ended_is_enough && fr_sched_needs_failed(s, t);
-    for (; *at<units && * slice> 0; ++*at) {
-        struct inst *in = &s->insts[task->first + *at];
+    fails = may_fail && task->n_same == 0 && needs_failed(s, t, 0);
+    for (; *at<task->count && * slice> 0; *at += step) {
+        uint32_t item = *at / task->width;
 
-        if (in->row.state != FR_ST_WAITING || in->asked || in->row.blocked)
+        if (task->n_same > 0 && !joins_over(s, t, item))
             continue;
-        --*slice;
-        if (fails && task->gang) {
-            end_waiting(s, t, FR_ST_UPSTREAM_FAILED);
-        } else if (fails) {
-            set_row(s, task->first + *at, FR_ST_UPSTREAM_FAILED);
-        } else if (has_when(task)) {
-            in->asked = true;
-            s->asking++;
-            put_act(s, FR_ACT_EVAL, task->first + *at);
-        } else {
-            make_ready(s, task->first + *at);
-        }
+        if (task->n_same > 0)
+            fails = may_fail && needs_failed(s, t, item);
+        *slice -= activate_unit(s, (struct fr_plan_unit){task->first + *at, step}, fails);
     }
-    return *at == units;
+    return *at >= task->count;
+}
+
+void item_ended(struct fr_sched *s, uint32_t inst)
+{
+    const struct fr_plan_inst *in = &s->plan->insts[inst];
+    uint32_t *v;
+    bool failed;
+
+    if (!item_over(s, in->task, in->item, &failed))
+        return;
+    v = fr_grow(s->items, s->items_n + 1, &s->items_cap, sizeof(*v));
+    if (v == NULL) {
+        s->broken = true;
+        return;
+    }
+    s->items = v;
+    v[s->items_n++] = inst;
+}
+
+/* The item of a task that joins others item by item goes on, if nothing else is in its way. */
+static void activate_item(struct fr_sched *s, uint32_t t, uint32_t item)
+{
+    const struct fr_plan_task *task = &s->plan->tasks[t];
+    uint32_t first = task->first + item * task->width, step = task->gang ? task->width : 1;
+    bool fails;
+
+    if (s->stopping || s->tasks[t].needs_left > 0 || !joins_over(s, t, item))
+        return;
+    fails = !task->spec->ended_is_enough && needs_failed(s, t, item);
+    for (uint32_t k = 0; k < task->width; k += step)
+        (void)activate_unit(s, (struct fr_plan_unit){first + k, step}, fails);
+}
+
+/* Passes the ends of items on to those that wait for them alone, while the slice lasts. */
+static void pass_items(struct fr_sched *s)
+{
+    while (s->items_n > 0 && s->slice > 0) {
+        const struct fr_plan_inst *in = &s->plan->insts[s->items[--s->items_n]];
+        const struct fr_plan_task *task = &s->plan->tasks[in->task];
+
+        s->slice--;
+        for (uint32_t i = 0; i < task->n_users; i++)
+            if (fr_plan_is_same(s->plan, task->users[i], in->task))
+                activate_item(s, task->users[i], in->item);
+    }
 }
 
 void activate(struct fr_sched *s, uint32_t t)
@@ -103,7 +211,7 @@ static void go_on(struct fr_sched *s)
 void answer_when(struct fr_sched *s, const struct fr_event *ev)
 {
     struct inst *in = &s->insts[ev->inst];
-    const struct fr_plan_task *task = plan_task(s, ev->inst);
+    struct fr_plan_unit unit = fr_plan_unit(s->plan, ev->inst);
 
     if (!in->asked)
         return;
@@ -115,10 +223,8 @@ void answer_when(struct fr_sched *s, const struct fr_event *ev)
         fail_unstarted(s, ev->inst, FR_CAUSE_EXPRESSION);
     else if (ev->value)
         make_ready(s, ev->inst);
-    else if (task->gang)
-        end_waiting(s, s->plan->insts[ev->inst].task, FR_ST_SKIPPED);
     else
-        set_row(s, ev->inst, FR_ST_SKIPPED);
+        end_waiting(s, unit.first, unit.n, FR_ST_SKIPPED);
 }
 
 void conclude(struct fr_sched *s, uint32_t t)
@@ -140,7 +246,8 @@ static bool pass_on(struct fr_sched *s)
         s->queue_at = (s->queue_at + 1) % s->plan->n_tasks;
         s->queue_n--;
         for (uint32_t i = 0; i < task->n_users; i++)
-            if (--s->tasks[task->users[i]].needs_left == 0)
+            if (!fr_plan_is_same(s->plan, task->users[i], t) &&
+                --s->tasks[task->users[i]].needs_left == 0)
                 activate(s, task->users[i]);
     }
     return any;
@@ -148,19 +255,26 @@ static bool pass_on(struct fr_sched *s)
 
 void recount_needs(struct fr_sched *s)
 {
-    for (uint32_t t = 0; t < s->plan->n_tasks; t++) {
+    uint32_t n_main = s->plan->n_tasks - s->plan->n_hooks;
+
+    for (uint32_t k = 0; k < s->plan->n_tasks; k++) { /* what a task needs comes before it */
+        uint32_t t = k < n_main ? s->plan->order[k] : k;
         const struct fr_plan_task *task = &s->plan->tasks[t];
 
         s->tasks[t].needs_left = 0;
         s->tasks[t].going = false;
-        s->tasks[t].concluded = s->tasks[t].open == 0;
         for (uint32_t i = 0; i < task->n_needs; i++)
-            s->tasks[t].needs_left += s->tasks[task->needs[i]].open > 0;
+            s->tasks[t].needs_left +=
+                !s->tasks[task->needs[i]].concluded && !fr_plan_is_same(s->plan, t, task->needs[i]);
+        s->tasks[t].concluded =
+            s->tasks[t].open == 0 && (task->count > 0 || s->tasks[t].needs_left == 0);
+        s->tasks[t].none_failed = task->count == 0 && needs_failed(s, t, 0);
     }
     s->queue_n = s->going_n = 0;
+    s->items_n = 0;
     if (s->run.state == FR_RUN_OVER) /* what another file added is not of that round */
         return;
-    for (uint32_t k = 0; k < s->plan->n_tasks - s->plan->n_hooks; k++)
+    for (uint32_t k = 0; k < n_main; k++)
         if (s->tasks[s->plan->order[k]].needs_left == 0)
             activate(s, s->plan->order[k]);
 }
@@ -208,7 +322,8 @@ static void advance_hooks(struct fr_sched *s)
         if (!s->unstarted && hook_wanted(s, s->hook_at))
             (void)activate_some(s, s->hook_at, &all);
         else
-            end_waiting(s, s->hook_at, FR_ST_SKIPPED);
+            end_waiting(s, s->plan->tasks[s->hook_at].first, s->plan->tasks[s->hook_at].count,
+                        FR_ST_SKIPPED);
         if (s->tasks[s->hook_at].open > 0)
             return;
     }
@@ -224,6 +339,7 @@ void settle(struct fr_sched *s)
     do {
         cancel_some(s);
         fail_refused(s);
+        pass_items(s);
         pass_on(s);
         go_on(s);
         if (s->main_open == 0 &&
@@ -232,5 +348,6 @@ void settle(struct fr_sched *s)
         if (s->run.state == FR_RUN_HOOKS)
             advance_hooks(s);
         dispatch(s);
-    } while ((s->queue_n > 0 || (s->going_n > 0 && s->slice > 0)) && !s->broken);
+    } while ((s->queue_n > 0 || ((s->going_n > 0 || s->items_n > 0) && s->slice > 0)) &&
+             !s->broken);
 }

@@ -39,14 +39,26 @@ struct inst {
     bool booked; /* READY: its next attempt is written ahead; row.live is false meanwhile */
     bool unsure; /* STARTING: loaded as booked, so its start may not have left */
     bool loaded; /* STARTING: loaded as that, and nothing is known of it yet */
+    bool reset;  /* of a retry: so is what it waits for */
 };
 
 struct task {
     uint32_t count[FR_ST_N]; /* its instances by state */
     uint32_t open;           /* instances that have not ended */
-    uint32_t needs_left;     /* needs with open instances */
-    uint32_t next_wait;      /* gangs that wait for the same node */
-    /* gangs: one generation */
+    uint32_t needs_left;     /* needs that have not ended; without those of items (same) */
+    bool joined;             /* tasks wait for it item by item */
+    bool none_failed;        /* without instances: what it needs failed */
+    uint32_t gangs;          /* of a task of gangs: that of its first item in s->gangs */
+    bool blocked;            /* FR_EV_BLOCK: none of it gets ready */
+    bool concluded;          /* its end was passed on */
+    bool going;              /* in s->going … */
+    uint32_t at;             /* … from this member on, or from this gang on */
+};
+
+/* A gang, one generation of it: the instances of an item of a task with gang: true. */
+struct gang {
+    uint32_t first, n;  /* its instances */
+    uint32_t next_wait; /* gangs that wait for the same node */
     uint32_t generation, live, prepared, held;
     uint32_t stamp;        /* of its entry among the ready gangs */
     uint32_t first_failed; /* member whose end failed the generation; NONE: none yet */
@@ -54,10 +66,6 @@ struct task {
     bool free;             /* failed because a member had never started: no cost */
     bool unproven;         /* a member may still live */
     bool unit;             /* counts in max_parallel */
-    bool blocked;          /* FR_EV_BLOCK: none of it gets ready */
-    bool concluded;        /* its end was passed on */
-    bool going;            /* in s->going … */
-    uint32_t at;           /* … from this member on */
 };
 
 enum link_state { LINK_NEW, LINK_ASKED, LINK_UP, LINK_DOWN, LINK_REFUSED };
@@ -90,10 +98,14 @@ struct fr_sched {
     struct task *tasks;
     struct node *nodes;
     struct fr_heap offers; /* nodes, by the key of the best that could start there now */
-    struct fr_heap gangs;  /* tasks: ready gangs */
-    struct fr_heap timers; /* instances by due time; LOST_TIMER: of lost_after */
-    uint32_t *queue;       /* tasks that ended and have not been passed on; ring of n_tasks */
+    struct gang *gangs;
+    uint32_t n_gangs;
+    struct fr_heap ready_gangs; /* by key */
+    struct fr_heap timers;      /* instances by due time; LOST_TIMER: of lost_after */
+    uint32_t *queue;            /* tasks that ended and have not been passed on; ring of n_tasks */
     uint32_t queue_at, queue_n;
+    uint32_t *items; /* owns: an instance of each item of a joined task that ended meanwhile */
+    size_t items_n, items_cap;
     uint32_t *going; /* tasks whose waiting instances go on; ring of n_tasks */
     uint32_t going_at, going_n;
     uint32_t cancel_at, cancel_k; /* stopping: tasks from here on, and members, are not looked at */
@@ -145,6 +157,14 @@ enum {
 static inline const struct fr_plan_task *plan_task(const struct fr_sched *s, uint32_t inst)
 {
     return &s->plan->tasks[s->plan->insts[inst].task];
+}
+
+/* Its place in s->gangs; only for an instance of a gang. */
+static inline uint32_t gang_of(const struct fr_sched *s, uint32_t inst)
+{
+    const struct fr_plan_inst *in = &s->plan->insts[inst];
+
+    return s->tasks[in->task].gangs + in->item;
 }
 
 static inline bool is_hook(const struct fr_sched *s, uint32_t task)
@@ -204,16 +224,17 @@ bool idle_answer(struct fr_sched *s, uint32_t inst);
 /* Fails an instance (of a gang: all) that has no attempt. start_failed and expression are final;
  * unreachable is retried as retry.on says. */
 void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause);
-void gang_stop(struct fr_sched *s, uint32_t task, enum fr_cause cause);
+void gang_stop(struct fr_sched *s, uint32_t gang, enum fr_cause cause);
 void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it; waits while it is blocked */
 
 /* flow.c */
 void activate(struct fr_sched *s, uint32_t task); /* all it needs has ended: settle() goes on */
 void block_task(struct fr_sched *s, uint32_t task, bool blocked);
 void answer_when(struct fr_sched *s, const struct fr_event *ev);
-void conclude(struct fr_sched *s, uint32_t task); /* when its last instance has ended */
-void settle(struct fr_sched *s);                  /* passes ends on until nothing changes */
-void recount_needs(struct fr_sched *s);           /* counts anew; activates tasks that are free */
+void conclude(struct fr_sched *s, uint32_t task);   /* when its last instance has ended */
+void item_ended(struct fr_sched *s, uint32_t inst); /* of a joined task, if it is the last one */
+void settle(struct fr_sched *s);                    /* passes ends on until nothing changes */
+void recount_needs(struct fr_sched *s);             /* counts anew; activates tasks that are free */
 
 /* link.c */
 void node_event(struct fr_sched *s, const struct fr_event *ev);

@@ -146,13 +146,13 @@ void end_waits(struct fr_sched *s, uint32_t n, int64_t due_ms)
         look_in(s, n, 0);
         return;
     }
-    for (uint32_t *t = &node->gang_wait; *t != NONE;) {
-        uint32_t first = s->plan->tasks[*t].first;
+    for (uint32_t *g = &node->gang_wait; *g != NONE;) {
+        uint32_t first = s->gangs[*g].first;
 
         if (s->insts[first].row.state != FR_ST_READY || waited_enough(s, n, first, &next))
-            *t = s->tasks[*t].next_wait;
+            *g = s->gangs[*g].next_wait;
         else
-            t = &s->tasks[*t].next_wait;
+            g = &s->gangs[*g].next_wait;
     }
     if (next != INT64_MAX)
         look_in(s, n, next > s->now_ms + AWAY_STEP_MS ? next - s->now_ms : AWAY_STEP_MS);

@@ -34,7 +34,7 @@ void put_act(struct fr_sched *s, enum fr_act_kind kind, uint32_t inst)
     a->generation = row->generation;
     a->attempt_no = row->attempt_no;
     a->member = s->plan->insts[inst].member;
-    a->members = task->gang ? task->count : 1;
+    a->members = task->gang ? task->width : 1;
     a->stop_cause = row->stop_cause;
     a->grace_ms = task->spec->grace_ms;
 }
@@ -117,6 +117,8 @@ void set_state(struct fr_sched *s, uint32_t inst, enum fr_state_of state)
         in->due_ms = s->now_ms;
     in->stamp++;
     count_state(s, inst, 1);
+    if (s->tasks[s->plan->insts[inst].task].joined && fr_state_ended(state))
+        item_ended(s, inst);
     if (s->tasks[s->plan->insts[inst].task].open == 0)
         conclude(s, s->plan->insts[inst].task);
 }

@@ -29,7 +29,7 @@ static bool fits(const struct fr_sched *s, uint32_t node, uint32_t inst)
 
     if (n->link != LINK_UP)
         return false;
-    if (n->reserved > 0 && key_of(s, inst) > key_of(s, s->plan->tasks[s->reserver].first))
+    if (n->reserved > 0 && key_of(s, inst) > key_of(s, s->gangs[s->reserver].first))
         room = room > n->reserved ? room - n->reserved : 0;
     return need <= room;
 }
@@ -77,9 +77,9 @@ void enqueue(struct fr_sched *s, uint32_t inst)
     struct fr_heap_entry e = {key_of(s, inst), inst, s->insts[inst].stamp};
 
     if (s->plan->tasks[t].gang) {
-        e.id = t;
-        e.stamp = ++s->tasks[t].stamp;
-        s->broken |= !fr_heap_push(&s->gangs, e);
+        e.id = gang_of(s, inst);
+        e.stamp = ++s->gangs[e.id].stamp;
+        s->broken |= !fr_heap_push(&s->ready_gangs, e);
         return;
     }
     if (s->nodes[node].link == LINK_REFUSED) {
@@ -110,27 +110,26 @@ void room_changed(struct fr_sched *s, uint32_t node)
 
 void drop_reservation(struct fr_sched *s)
 {
-    const struct fr_plan_task *gang = &s->plan->tasks[s->reserver];
+    const struct gang *gang = &s->gangs[s->reserver];
 
     s->reserver = NONE;
     s->missing = 0;
-    for (uint32_t k = 0; k < gang->count; k++) {
+    for (uint32_t k = 0; k < gang->n; k++) {
         struct node *n = &s->nodes[s->plan->insts[gang->first + k].node];
 
         n->reserved = 0;
         n->res_ok = false;
     }
-    for (uint32_t k = 0; k < gang->count; k++)
+    for (uint32_t k = 0; k < gang->n; k++)
         offer(s, s->plan->insts[gang->first + k].node);
 }
 
 /* The first node of the gang that it cannot use now, NONE: all are up. Links are asked for. */
-static uint32_t node_missing(struct fr_sched *s, uint32_t task)
+static uint32_t node_missing(struct fr_sched *s, const struct gang *gang)
 {
-    const struct fr_plan_task *gang = &s->plan->tasks[task];
     uint32_t missing = NONE;
 
-    for (uint32_t k = 0; k < gang->count; k++) {
+    for (uint32_t k = 0; k < gang->n; k++) {
         uint32_t node = s->plan->insts[gang->first + k].node;
 
         want_link(s, node);
@@ -142,45 +141,45 @@ static uint32_t node_missing(struct fr_sched *s, uint32_t task)
     return missing;
 }
 
-static void wait_for_link(struct fr_sched *s, uint32_t task, uint32_t node)
+static void wait_for_link(struct fr_sched *s, uint32_t gang, uint32_t node)
 {
-    s->tasks[task].next_wait = s->nodes[node].gang_wait;
-    s->nodes[node].gang_wait = task;
+    s->gangs[gang].next_wait = s->nodes[node].gang_wait;
+    s->nodes[node].gang_wait = gang;
     wait_for_node(s, node);
 }
 
-static void reserve(struct fr_sched *s, uint32_t task)
+static void reserve(struct fr_sched *s, uint32_t g)
 {
-    const struct fr_plan_task *gang = &s->plan->tasks[task];
-    uint32_t missing = node_missing(s, task);
+    const struct gang *gang = &s->gangs[g];
+    uint32_t missing = node_missing(s, gang);
 
     if (missing != NONE && s->nodes[missing].link == LINK_REFUSED) {
         fail_unstarted(s, gang->first, s->nodes[missing].why);
         return;
     }
     if (missing != NONE) {
-        wait_for_link(s, task, missing);
+        wait_for_link(s, g, missing);
         return;
     }
-    s->reserver = task;
+    s->reserver = g;
     s->missing = 0;
-    for (uint32_t k = 0; k < gang->count; k++) {
+    for (uint32_t k = 0; k < gang->n; k++) {
         struct node *n = &s->nodes[s->plan->insts[gang->first + k].node];
 
         n->reserved += weight(s, gang->first + k);
         n->res_ok = true;
     }
-    for (uint32_t k = 0; k < gang->count; k++)
+    for (uint32_t k = 0; k < gang->n; k++)
         check_reserved(s, s->plan->insts[gang->first + k].node);
 }
 
 static void pick_reserver(struct fr_sched *s)
 {
-    while (s->reserver == NONE && s->gangs.n > 0) {
-        struct fr_heap_entry e = fr_heap_pop(&s->gangs);
+    while (s->reserver == NONE && s->ready_gangs.n > 0) {
+        struct fr_heap_entry e = fr_heap_pop(&s->ready_gangs);
 
-        if (s->tasks[e.id].stamp == e.stamp &&
-            s->insts[s->plan->tasks[e.id].first].row.state == FR_ST_READY)
+        if (s->gangs[e.id].stamp == e.stamp &&
+            s->insts[s->gangs[e.id].first].row.state == FR_ST_READY)
             reserve(s, e.id);
     }
 }
@@ -248,23 +247,20 @@ static void start_single(struct fr_sched *s, uint32_t node)
     room_changed(s, node);
 }
 
-static void start_gang(struct fr_sched *s, uint32_t t)
+static void start_gang(struct fr_sched *s, struct gang *gang)
 {
-    const struct fr_plan_task *gang = &s->plan->tasks[t];
-    struct task *task = &s->tasks[t];
-
-    task->generation++;
-    task->live = gang->count;
-    task->prepared = task->held = 0;
-    task->failing = task->free = task->unproven = false;
-    task->first_failed = NONE;
-    task->unit = true;
+    gang->generation++;
+    gang->live = gang->n;
+    gang->prepared = gang->held = 0;
+    gang->failing = gang->free = gang->unproven = false;
+    gang->first_failed = NONE;
+    gang->unit = true;
     s->units++;
-    for (uint32_t k = 0; k < gang->count; k++) {
-        give_attempt(s, gang->first + k, task->generation);
+    for (uint32_t k = 0; k < gang->n; k++) {
+        give_attempt(s, gang->first + k, gang->generation);
         begin_attempt(s, gang->first + k);
     }
-    for (uint32_t k = 0; k < gang->count; k++)
+    for (uint32_t k = 0; k < gang->n; k++)
         put_act(s, FR_ACT_PREPARE, gang->first + k);
     drop_reservation(s);
 }
@@ -340,9 +336,8 @@ struct fr_demand fr_sched_demand(struct fr_sched *s, uint32_t node)
     }
     if (n->reserved > 0) {
         d.gang = n->reserved;
-        d.gang_ms = s->insts[s->plan->tasks[s->reserver].first].due_ms;
-        d.gang_first =
-            best != NONE && key_of(s, best) > key_of(s, s->plan->tasks[s->reserver].first);
+        d.gang_ms = s->insts[s->gangs[s->reserver].first].due_ms;
+        d.gang_first = best != NONE && key_of(s, best) > key_of(s, s->gangs[s->reserver].first);
     }
     return d;
 }
@@ -358,16 +353,16 @@ static void start_all(struct fr_sched *s)
         node = pick_node(s);
         gang = s->reserver != NONE && s->missing == 0;
         if (gang && node != NONE)
-            gang = key_of(s, s->plan->tasks[s->reserver].first) < s->offers.v[0].key;
+            gang = key_of(s, s->gangs[s->reserver].first) < s->offers.v[0].key;
         if (!gang && node == NONE)
             return;
-        ids = gang ? s->plan->tasks[s->reserver].count : !s->insts[best_of(s, node)].booked;
+        ids = gang ? s->gangs[s->reserver].n : !s->insts[best_of(s, node)].booked;
         if (s->ids_n - s->ids_at < ids) {
             s->starved = true;
             return;
         }
         if (gang)
-            start_gang(s, s->reserver);
+            start_gang(s, &s->gangs[s->reserver]);
         else
             start_single(s, node);
     }
@@ -389,28 +384,28 @@ void dispatch(struct fr_sched *s)
 /* A gang that collects slots on a node without a link holds up others for nothing. */
 void node_gone(struct fr_sched *s, uint32_t node)
 {
-    uint32_t task = s->reserver;
+    uint32_t gang = s->reserver;
 
-    if (task == NONE || node_missing(s, task) == NONE)
+    if (gang == NONE || node_missing(s, &s->gangs[gang]) == NONE)
         return;
     drop_reservation(s);
     if (s->nodes[node].link == LINK_REFUSED)
-        fail_unstarted(s, s->plan->tasks[task].first, s->nodes[node].why);
+        fail_unstarted(s, s->gangs[gang].first, s->nodes[node].why);
     else
-        wait_for_link(s, task, node);
+        wait_for_link(s, gang, node);
 }
 
 void node_back(struct fr_sched *s, uint32_t node)
 {
-    uint32_t t = s->nodes[node].gang_wait;
+    uint32_t g = s->nodes[node].gang_wait;
 
     s->nodes[node].gang_wait = NONE;
-    while (t != NONE) {
-        uint32_t next = s->tasks[t].next_wait;
+    while (g != NONE) {
+        uint32_t next = s->gangs[g].next_wait;
 
-        if (s->insts[s->plan->tasks[t].first].row.state == FR_ST_READY)
-            enqueue(s, s->plan->tasks[t].first);
-        t = next;
+        if (s->insts[s->gangs[g].first].row.state == FR_ST_READY)
+            enqueue(s, s->gangs[g].first);
+        g = next;
     }
     room_changed(s, node);
 }

@@ -27,16 +27,34 @@ static void first_states(struct fr_sched *s)
         s->nodes[n].live = s->nodes[n].gang_wait = NONE;
         s->nodes[n].look_ms = -1;
     }
-    for (uint32_t t = 0; t < s->plan->n_tasks; t++) {
-        s->tasks[t].first_failed = s->tasks[t].next_wait = NONE;
-        if (s->plan->tasks[t].gang && s->plan->tasks[t].count > s->largest_gang)
-            s->largest_gang = s->plan->tasks[t].count;
+    for (uint32_t t = 0, g = 0; t < s->plan->n_tasks; t++) {
+        const struct fr_plan_task *task = &s->plan->tasks[t];
+
+        s->tasks[t].gangs = g;
+        for (uint32_t k = 0; k < task->n_same; k++)
+            s->tasks[task->same[k]].joined = true;
+        for (uint32_t k = 0; task->gang && k < task->count; k += task->width)
+            s->gangs[g++] = (struct gang){.first = task->first + k,
+                                          .n = task->width,
+                                          .next_wait = NONE,
+                                          .first_failed = NONE};
+        if (task->gang && task->count > 0 && task->width > s->largest_gang)
+            s->largest_gang = task->width;
     }
     for (uint32_t i = 0; i < s->plan->n_insts; i++) {
         s->insts[i].row.inst = i;
         s->insts[i].prev = s->insts[i].next = NONE;
         count_state(s, i, 1);
     }
+}
+
+static uint32_t count_gangs(const struct fr_plan *plan)
+{
+    uint32_t n = 0;
+
+    for (uint32_t t = 0; t < plan->n_tasks; t++)
+        n += plan->tasks[t].gang ? plan->tasks[t].count / plan->tasks[t].width : 0;
+    return n;
 }
 
 enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opts *opts,
@@ -56,12 +74,14 @@ enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opt
     s->run.round = 1;
     s->insts = zeroed(plan->n_insts, sizeof *s->insts);
     s->tasks = zeroed(plan->n_tasks, sizeof *s->tasks);
+    s->n_gangs = count_gangs(plan);
+    s->gangs = zeroed(s->n_gangs, sizeof *s->gangs);
     s->nodes = zeroed(plan->n_nodes, sizeof *s->nodes);
     s->queue = zeroed(plan->n_tasks, sizeof *s->queue);
     s->going = zeroed(plan->n_tasks, sizeof *s->going);
     s->touched = zeroed(plan->n_nodes, sizeof *s->touched);
-    if (s->insts == NULL || s->tasks == NULL || s->nodes == NULL || s->queue == NULL ||
-        s->going == NULL || s->touched == NULL) {
+    if (s->insts == NULL || s->tasks == NULL || s->gangs == NULL || s->nodes == NULL ||
+        s->queue == NULL || s->going == NULL || s->touched == NULL) {
         fr_sched_destroy(s);
         return fr_fail(err, FR_NOMEM, "no memory for %u instances", plan->n_insts);
     }
@@ -79,13 +99,15 @@ void fr_sched_destroy(struct fr_sched *s)
     for (uint32_t n = 0; s->nodes != NULL && n < s->plan->n_nodes; n++)
         fr_heap_finish(&s->nodes[n].ready);
     fr_heap_finish(&s->offers);
-    fr_heap_finish(&s->gangs);
+    fr_heap_finish(&s->ready_gangs);
     fr_heap_finish(&s->timers);
     fr_sys.free(s->insts);
     fr_sys.free(s->tasks);
+    fr_sys.free(s->gangs);
     fr_sys.free(s->nodes);
     fr_sys.free(s->queue);
     fr_sys.free(s->going);
+    fr_sys.free(s->items);
     fr_sys.free(s->touched);
     fr_sys.free(s->what);
     fr_sys.free(s->ids);
@@ -163,25 +185,24 @@ enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t 
 static void on_prepared(struct fr_sched *s, uint32_t i, bool unready)
 {
     struct inst *in = &s->insts[i];
-    const struct fr_plan_task *task = plan_task(s, i);
-    struct task *gang = &s->tasks[s->plan->insts[i].task];
+    struct gang *gang = plan_task(s, i)->gang ? &s->gangs[gang_of(s, i)] : NULL;
 
     if (in->row.state == FR_ST_STOPPING) {
         put_act(s, FR_ACT_STOP, i);
-    } else if (in->row.state == FR_ST_STARTING && in->row.go && task->gang) {
+    } else if (in->row.state == FR_ST_STARTING && in->row.go && gang != NULL) {
         put_act(s, FR_ACT_GO, i);
     } else if (in->row.state == FR_ST_STARTING && in->row.go) {
         send_again(s, i, FR_ACT_START);
-    } else if (in->row.state == FR_ST_STARTING && !in->prepared && !unready) {
+    } else if (in->row.state == FR_ST_STARTING && gang != NULL && !in->prepared && !unready) {
         in->prepared = true;
-        if (++gang->prepared < task->count)
+        if (++gang->prepared < gang->n)
             return;
-        for (uint32_t k = 0; k < task->count; k++) {
-            s->insts[task->first + k].row.go = true;
-            put_row(s, task->first + k);
+        for (uint32_t k = 0; k < gang->n; k++) {
+            s->insts[gang->first + k].row.go = true;
+            put_row(s, gang->first + k);
         }
-        for (uint32_t k = 0; k < task->count; k++)
-            put_act(s, FR_ACT_GO, task->first + k);
+        for (uint32_t k = 0; k < gang->n; k++)
+            put_act(s, FR_ACT_GO, gang->first + k);
     }
 }
 
@@ -262,7 +283,7 @@ static void late_proof(struct fr_sched *s, const struct fr_event *ev)
 static void stop_in_vain(struct fr_sched *s, uint32_t inst)
 {
     if (plan_task(s, inst)->gang)
-        gang_stop(s, s->plan->insts[inst].task, FR_CAUSE_NO_PROGRESS);
+        gang_stop(s, gang_of(s, inst), FR_CAUSE_NO_PROGRESS);
     else if (s->insts[inst].row.state != FR_ST_STOPPING)
         put_stop(s, inst, FR_CAUSE_NO_PROGRESS);
 }
@@ -465,6 +486,8 @@ enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task)
     const unsigned char *from = t->open > 0 ? open : ended;
     size_t n = t->open > 0 ? sizeof open : sizeof ended;
 
+    if (s->plan->tasks[task].count == 0 && t->concluded)
+        return t->none_failed ? FR_ST_UPSTREAM_FAILED : FR_ST_SUCCEEDED;
     for (size_t i = 0; i < n; i++)
         if (t->count[from[i]] > 0)
             return (enum fr_state_of)from[i];

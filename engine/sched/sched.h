@@ -274,10 +274,12 @@ enum fr_need {
 enum fr_need fr_sched_need(const struct fr_sched *s, uint32_t node);
 bool fr_sched_lives(const struct fr_sched *s, uint32_t node);     /* an attempt does there */
 uint32_t fr_sched_ready(const struct fr_sched *s, uint32_t node); /* instances, or live ones */
-/* For ${{ success() }} and failure() of a task: whether a need of it failed; of a hook: whether the
- * run did. O(needs). A task that is best_effort never counts as failed. */
-bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t task);
-/* Of its instances the worst once all ended, else the furthest. */
+/* For ${{ success() }} and failure() of an instance: whether a need of its task failed, of one that
+ * is joined item by item its item of that; of a hook: whether the run did. O(needs). A task that is
+ * best_effort never counts as failed. */
+bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t inst);
+/* Of its instances the worst once all ended, else the furthest. A task without instances has
+ * succeeded once all that it needs ended, unless that failed. */
 enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task);
 
 #endif

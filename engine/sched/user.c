@@ -22,15 +22,20 @@ static void cancel_inst(struct fr_sched *s, uint32_t inst, bool gang_runs)
 static bool cancel_task(struct fr_sched *s, uint32_t t, uint32_t *k, uint32_t *slice)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
-    bool gang_runs = task->gang && s->tasks[t].live > 0;
+    uint32_t step = task->gang ? task->width : 1;
 
-    for (; *k < task->count && (*slice > 0 || task->gang); ++*k) {
-        *slice -= *slice > 0 && !fr_state_ended(s->insts[task->first + *k].row.state);
-        cancel_inst(s, task->first + *k, gang_runs);
+    for (; *k<task->count && * slice> 0; *k += step) {
+        uint32_t gang = task->gang ? gang_of(s, task->first + *k) : NONE;
+        bool gang_runs = gang != NONE && s->gangs[gang].live > 0;
+
+        for (uint32_t i = task->first + *k; i < task->first + *k + step; i++) {
+            *slice -= *slice > 0 && !fr_state_ended(s->insts[i].row.state);
+            cancel_inst(s, i, gang_runs);
+        }
+        if (gang_runs)
+            gang_stop(s, gang, FR_CAUSE_STOPPED);
     }
-    if (gang_runs)
-        gang_stop(s, t, FR_CAUSE_STOPPED);
-    return *k == task->count;
+    return *k >= task->count;
 }
 
 static bool cancels(const struct fr_sched *s)
@@ -40,7 +45,8 @@ static bool cancels(const struct fr_sched *s)
 
 bool fr_sched_more(const struct fr_sched *s)
 {
-    return s->going_n > 0 || s->n_refused > 0 || s->late || cancels(s) || fr_sched_resets(s);
+    return s->going_n > 0 || s->items_n > 0 || s->n_refused > 0 || s->late || cancels(s) ||
+           fr_sched_resets(s);
 }
 
 void cancel_some(struct fr_sched *s)
@@ -143,7 +149,7 @@ bool fr_sched_in_doubt(const struct fr_sched *s, bool away)
  * longer. */
 bool time_out(struct fr_sched *s)
 {
-    bool settled = s->asking == 0 && s->going_n == 0 && s->queue_n == 0;
+    bool settled = s->asking == 0 && s->going_n == 0 && s->queue_n == 0 && s->items_n == 0;
 
     s->in_doubt = past_limit(s) && fr_sched_in_doubt(s, true);
     if (!past_limit(s) || s->in_doubt || (s->live == 0 && !settled))
@@ -162,6 +168,7 @@ static void reset_inst(struct fr_sched *s, uint32_t inst)
     if (in->again || in->row.state == FR_ST_WAITING)
         return;
     s->slice -= s->slice > 0;
+    in->reset = false;
     in->row.retries = 0;
     in->row.chained = 0;
     if (in->row.attempt_state == FR_ST_STOP_UNPROVEN) {
@@ -176,15 +183,31 @@ static void reset_inst(struct fr_sched *s, uint32_t inst)
 
 enum { KEEP, BAD_ONLY, WHOLE };
 
+/* A gang as a whole: also one of which an interrupted retry has reset some. */
+static bool unit_bad(const struct fr_sched *s, uint32_t first, uint32_t n)
+{
+    bool bad = false, reset = false;
+
+    for (uint32_t i = first; i < first + n; i++) {
+        bad = bad || ended_badly(s->insts[i].row.state);
+        reset = reset || !fr_state_ended(s->insts[i].row.state);
+    }
+    return bad || reset;
+}
+
 /* The members from *k on, while the slice lasts; a gang as a whole. */
 static void reset_task(struct fr_sched *s, uint32_t t, uint32_t *k)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
-    bool all = s->what[t] == WHOLE || task->gang;
+    uint32_t step = task->gang ? task->width : 1;
 
-    for (; *k < task->count && s->what[t] != KEEP && (s->slice > 0 || task->gang); ++*k)
-        if (all || ended_badly(s->insts[task->first + *k].row.state))
-            reset_inst(s, task->first + *k);
+    for (; *k < task->count && s->what[t] != KEEP && s->slice > 0; *k += step) {
+        uint32_t first = task->first + *k;
+
+        if (s->what[t] == WHOLE || s->insts[first].reset || unit_bad(s, first, step))
+            for (uint32_t i = first; i < first + step; i++)
+                reset_inst(s, i);
+    }
 }
 
 void reset_some(struct fr_sched *s)
@@ -195,7 +218,7 @@ void reset_some(struct fr_sched *s)
             return;
         }
         reset_task(s, s->reset_at, &s->reset_k);
-        if (s->what[s->reset_at] == KEEP || s->reset_k == s->plan->tasks[s->reset_at].count) {
+        if (s->what[s->reset_at] == KEEP || s->reset_k >= s->plan->tasks[s->reset_at].count) {
             s->reset_at++;
             s->reset_k = 0;
         }
@@ -218,8 +241,8 @@ static bool task_bad(const struct fr_sched *s, uint32_t t)
     return false;
 }
 
-/* what[t]: how much of each task is reset. Users of something reset are reset whole, hooks always.
- */
+/* what[t]: how much of each task is reset. Users of something reset are reset whole (those that
+ * join it item by item, in the items that are reset there), hooks always. */
 static bool choose(const struct fr_sched *s, uint32_t from, unsigned char *what, bool *above)
 {
     uint32_t n = s->plan->n_tasks - s->plan->n_hooks;
@@ -240,13 +263,37 @@ static bool choose(const struct fr_sched *s, uint32_t from, unsigned char *what,
         if (t == from)
             what[t] = WHOLE;
         for (uint32_t i = 0; i < task->n_needs; i++)
-            if (what[task->needs[i]] != KEEP)
+            if (what[task->needs[i]] == WHOLE ||
+                (what[task->needs[i]] == BAD_ONLY && !fr_plan_is_same(s->plan, t, task->needs[i])))
                 what[t] = WHOLE;
+            else if (what[task->needs[i]] == BAD_ONLY && what[t] == KEEP)
+                what[t] = BAD_ONLY;
         any = any || what[t] != KEEP;
     }
     for (uint32_t t = n; t < s->plan->n_tasks; t++)
         what[t] = WHOLE;
     return any;
+}
+
+/* Marks the items of tasks that join others item by item whose item there is reset. */
+static void mark_items(struct fr_sched *s, const unsigned char *what)
+{
+    for (uint32_t k = 0; k < s->plan->n_tasks - s->plan->n_hooks; k++) {
+        const struct fr_plan_task *task = &s->plan->tasks[s->plan->order[k]];
+
+        for (uint32_t i = 0; i < task->count && task->n_same > 0; i++) {
+            struct inst *in = &s->insts[task->first + i];
+
+            in->reset = false;
+            for (uint32_t n = 0; n < task->n_same && !in->reset; n++) {
+                const struct fr_plan_task *need = &s->plan->tasks[task->same[n]];
+                uint32_t first = need->first + i / task->width * need->width;
+
+                in->reset = what[task->same[n]] != KEEP &&
+                            (unit_bad(s, first, need->width) || s->insts[first].reset);
+            }
+        }
+    }
 }
 
 /* What a retry from task would reset; what and above hold n_tasks each. */
@@ -309,6 +356,7 @@ enum fr_rc retry_run(struct fr_sched *s, const struct fr_event *ev, struct fr_er
     if (rc == FR_OK && begins)
         begin_round(s);
     if (rc == FR_OK) {
+        mark_items(s, what);
         s->what = what;
         s->reset_at = s->reset_k = 0;
         what = NULL;
@@ -319,35 +367,33 @@ enum fr_rc retry_run(struct fr_sched *s, const struct fr_event *ev, struct fr_er
 }
 
 /* A gang in flight: what its rows say of the generation. */
-static void resume_gang(struct fr_sched *s, uint32_t t)
+static void resume_gang(struct fr_sched *s, struct gang *gang)
 {
-    const struct fr_plan_task *gang = &s->plan->tasks[t];
-    struct task *task = &s->tasks[t];
     bool flight = false;
 
-    task->first_failed = NONE;
-    for (uint32_t k = 0; k < gang->count; k++) {
+    gang->first_failed = NONE;
+    for (uint32_t k = 0; k < gang->n; k++) {
         struct inst *in = &s->insts[gang->first + k];
         const struct fr_row *row = &in->row;
 
-        if (row->generation > task->generation)
-            task->generation = row->generation;
+        if (row->generation > gang->generation)
+            gang->generation = row->generation;
         if (in->again)
             continue;
-        task->live += row->live;
+        gang->live += row->live;
         flight = flight || row->live;
-        task->held += !row->live && row->state == FR_ST_RUNNING;
-        task->failing = task->failing || row->state == FR_ST_STOPPING;
-        task->unproven = task->unproven || row->state == FR_ST_STOP_UNPROVEN;
-        if (!row->live && row->state == FR_ST_STOPPING && task->first_failed == NONE &&
+        gang->held += !row->live && row->state == FR_ST_RUNNING;
+        gang->failing = gang->failing || row->state == FR_ST_STOPPING;
+        gang->unproven = gang->unproven || row->state == FR_ST_STOP_UNPROVEN;
+        if (!row->live && row->state == FR_ST_STOPPING && gang->first_failed == NONE &&
             row->cause != FR_CAUSE_GANG_PEER) {
-            task->first_failed = gang->first + k;
-            task->free = row->cause == FR_CAUSE_NONE;
+            gang->first_failed = gang->first + k;
+            gang->free = row->cause == FR_CAUSE_NONE;
         }
     }
-    task->failing = task->failing || (flight && task->unproven);
+    gang->failing = gang->failing || (flight && gang->unproven);
     if (flight) {
-        task->unit = true;
+        gang->unit = true;
         s->units++;
     }
 }
@@ -387,9 +433,8 @@ void resume_run(struct fr_sched *s)
         s->insts[i].again = s->run.state == FR_RUN_RUNNING && s->insts[i].row.live &&
                             s->insts[i].row.state == FR_ST_STOPPING &&
                             s->insts[i].row.stop_cause == FR_CAUSE_STOPPED;
-    for (uint32_t t = 0; t < s->plan->n_tasks; t++)
-        if (s->plan->tasks[t].gang)
-            resume_gang(s, t);
+    for (uint32_t g = 0; g < s->n_gangs; g++)
+        resume_gang(s, &s->gangs[g]);
     for (uint32_t i = 0; i < s->plan->n_insts; i++)
         resume_inst(s, i);
     recount_needs(s);

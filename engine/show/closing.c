@@ -137,9 +137,12 @@ static struct widths measure(const struct fr_plan *plan)
     struct widths w = {4, 4};
 
     for (uint32_t i = 0; i < plan->n_insts; i++) {
-        size_t task = show_width(plan->tasks[plan->insts[i].task].name);
-        size_t node = show_width(plan->nodes[plan->insts[i].node].name);
+        struct fr_buf label = {0};
+        size_t node = show_width(plan->nodes[plan->insts[i].node].name), task;
 
+        fr_plan_label(plan, i, &label);
+        task = label.bad ? 0 : show_width(label.p);
+        fr_buf_finish(&label);
         w.task = task > w.task ? task : w.task;
         w.node = node > w.node ? node : w.node;
     }
@@ -159,13 +162,15 @@ static void row(struct cli_show *show, const struct widths *w, uint32_t i)
 {
     const struct fr_plan *plan = show->model.plan;
     const struct cli_model_inst *in = &show->model.insts[i];
-    struct fr_buf b = {0};
+    struct fr_buf b = {0}, label = {0};
     char took[24];
 
     if (plan->tasks[plan->insts[i].task].hook >= 0 && in->state == FR_ST_SKIPPED)
         return; /* a hook of another outcome */
     cli_took(in->started_wall, in->ended_wall, took);
-    cells(w, plan->tasks[plan->insts[i].task].name, plan->nodes[plan->insts[i].node].name, &b);
+    fr_plan_label(plan, i, &label);
+    cells(w, label.bad ? "" : label.p, plan->nodes[plan->insts[i].node].name, &b);
+    fr_buf_finish(&label);
     fr_buf_text(&b, show_color(show, in->state));
     show_cell(&b, fr_state_name(in->state), STATE_COLUMNS);
     fr_buf_text(&b, show_plain(show));
@@ -215,7 +220,10 @@ static void next_commands(const struct cli_show *show)
 
         if (!fr_state_failed(in->state) || in->attempt_no == 0 || in->cause == FR_CAUSE_GANG_PEER)
             continue;
-        fr_print("\n'flowrun logs %lld %s' shows its output, ", no, plan->insts[i].key);
+        if (plan->tasks[plan->insts[i].task].spec->items != NULL) /* a shell reads brackets */
+            fr_print("\nflowrun logs %lld '%s' shows its output, ", no, plan->insts[i].key);
+        else
+            fr_print("\n'flowrun logs %lld %s' shows its output, ", no, plan->insts[i].key);
         fr_print("'flowrun retry %lld' runs again what failed\n", no);
         return;
     }

@@ -96,7 +96,7 @@ static void add_row(const struct cli_show *show, const struct fr_plan_task *task
         fr_buf_fmt(&cell, "attempt %u", s->attempts);
         add_cell(&line, cell.p, show_width(cell.p), &left);
     }
-    for (uint32_t i = 0; i < task->count && nodes.n < to->columns; i++)
+    for (uint32_t i = 0; i < task->width && i < task->count && nodes.n < to->columns; i++)
         fr_buf_fmt(&nodes, "%s%s", i > 0 ? " " : "",
                    plan->nodes[plan->insts[task->first + i].node].name);
     if (nodes.n > 0 && left >= 6)

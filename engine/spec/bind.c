@@ -203,6 +203,33 @@ static struct fr_expr *bind_output(struct text_reader *r, const struct expr_path
     return e;
 }
 
+static struct fr_expr *bind_matrix(struct text_reader *r, const struct expr_path *path)
+{
+    const struct fr_items *items = r->l->user != NULL ? r->l->user->items : NULL;
+    struct fr_expr *e;
+    int at;
+
+    if (path->n != 2 || path->part[1].called)
+        return shape_wrong(r, path, "matrix.NAME");
+    if (!may(r, path, ALLOW_RUN))
+        return literal(r, "");
+    if (items == NULL && r->l->bad_items)
+        return no_value(r); /* its own mistakes were reported */
+    if (items == NULL)
+        return wrong(r, path, "it in a task with matrix:",
+                     fr_arena_fmt(r->l->arena, "'%s': there is no matrix here", path->text));
+    if ((at = fr_items_name(items, path->part[1].name)) < 0)
+        return unknown(r, path,
+                       &(struct hint){"a name of the matrix", path->part[1].name, items->names,
+                                      items->n_names},
+                       "name");
+    e = reference(r, path,
+                  (struct fr_ref){.kind = FR_REF_MATRIX, .name = items->names[at], .index = at});
+    if (e != NULL)
+        e->fenced = r->l->item_fenced;
+    return e;
+}
+
 static struct fr_expr *bind_secret(struct text_reader *r, const struct expr_path *path)
 {
     const struct fr_spec *spec = r->l->spec;
@@ -275,19 +302,13 @@ static struct fr_expr *bind_single(struct text_reader *r, const struct expr_path
     }
 
 static const struct root roots[] = {
-    {.name = "params", .bind = bind_param},
-    {.name = "env", .bind = bind_variable},
-    {.name = "tasks", .bind = bind_output},
-    MEMBERS("node", NODE, node_names),
-    MEMBERS("head", HEAD, head_names),
-    MEMBERS("nodes", NODES, nodes_names),
-    MEMBERS("run", RUN, run_names),
-    {.name = "secrets", .bind = bind_secret},
-    MEMBERS("schedule", SCHEDULE, schedule_names),
-    {.name = "attempt", .bind = bind_single},
-    {.name = "success", .bind = bind_single},
-    {.name = "failure", .bind = bind_single},
-    {.name = "always", .bind = bind_single},
+    {.name = "params", .bind = bind_param},   {.name = "env", .bind = bind_variable},
+    {.name = "tasks", .bind = bind_output},   {.name = "matrix", .bind = bind_matrix},
+    MEMBERS("node", NODE, node_names),        MEMBERS("head", HEAD, head_names),
+    MEMBERS("nodes", NODES, nodes_names),     MEMBERS("run", RUN, run_names),
+    {.name = "secrets", .bind = bind_secret}, MEMBERS("schedule", SCHEDULE, schedule_names),
+    {.name = "attempt", .bind = bind_single}, {.name = "success", .bind = bind_single},
+    {.name = "failure", .bind = bind_single}, {.name = "always", .bind = bind_single},
 };
 
 struct fr_expr *bind_path(void *self, const struct expr_path *path)

@@ -4,6 +4,7 @@
  *   params.x  env.X                       put in at load; no caller sees them afterwards
  *   tasks.t.outputs.k                     t's instance on the same node, else its only instance
  *   tasks.t.on('node').outputs.k   tasks.t.on_head.outputs.k
+ *   matrix.x                              of the row of the instance; null is the empty text
  *   node.name  .address .user .index .gpus .slots .labels .work .executor
  *   head.name  head.address  nodes.count  attempt  run.id  run.name  run.status (hooks)
  *   schedule.time  .unix .date .name .zone .origin .interval_start .interval_end
@@ -41,6 +42,7 @@ struct fr_text {
 
 enum fr_ref_kind {
     FR_REF_OUTPUT,   /* task, name (the output), where, node */
+    FR_REF_MATRIX,   /* name, index: a value of the instance's item */
     FR_REF_NODE,     /* name: "name", "address", "index" …, of the instance's own node */
     FR_REF_HEAD,     /* name: "name", "address" */
     FR_REF_NODES,    /* name: "count" */
@@ -55,8 +57,9 @@ enum fr_ref_kind {
 /* The names below schedule. */
 #define FR_OCCASIONS(X)                                                                            \
     X(TIME, "time")                                                                                \
-    X(UNIX, "unix") X(DATE, "date") X(NAME, "name") X(ZONE, "zone") X(ORIGIN, "origin")            \
-        X(FROM, "interval_start") X(TO, "interval_end") X(PREVIOUS, "previous_success")
+    X(UNIX, "unix")                                                                                \
+    X(DATE, "date") X(NAME, "name") X(ZONE, "zone") X(ORIGIN, "origin") X(FROM, "interval_start")  \
+        X(TO, "interval_end") X(PREVIOUS, "previous_success")
 
 enum fr_ref_where { FR_WHERE_SAME, FR_WHERE_NODE, FR_WHERE_HEAD };
 
@@ -66,6 +69,7 @@ struct fr_ref {
     int task;                /* OUTPUT: index into fr_spec.tasks */
     enum fr_ref_where where; /* OUTPUT: which instance */
     int node;                /* OUTPUT with FR_WHERE_NODE: index into fr_spec.nodes */
+    int index;               /* MATRIX: of the name, in the task's items */
 };
 
 /* Who knows the values when an instance starts. get appends ref's value to out; FR_NOTFOUND (with a

@@ -175,6 +175,7 @@ bool expr_fenced(const struct fr_expr *e)
 {
     switch (e->op) {
     case EX_TEXT:
+    case EX_REF:
         return e->fenced;
     case EX_JOIN:
     case EX_OR:

@@ -29,7 +29,7 @@ struct fr_expr {
     const struct fr_expr *a, *b;
     const char *text; /* EX_TEXT: the value; EX_REF: as written */
     bool given;       /* EX_TEXT: the value of a -p */
-    bool fenced;      /* EX_TEXT: fr_param.fenced */
+    bool fenced;      /* EX_TEXT: fr_param.fenced; EX_REF: of a matrix that has one */
     struct fr_ref ref;
 };
 

@@ -177,9 +177,17 @@ const struct object object_file = {"a file", "file", file_fields, "path"};
     }
 
 static const struct field task_fields[] = {
+    {"matrix", SHAPE_MATRIX,
+     .help =
+         "Names and lists of values: the task runs once for each row of their product, the last "
+         "name changing fastest, with the row's values as ${{ matrix.NAME }}. exclude: rows "
+         "that agree with one of these maps are left out; include: adds names to the rows that "
+         "agree with a map in all names of the product, else it is a row of its own."},
     ACTION_FIELDS,
     LIMIT_FIELDS,
-    {"needs", SHAPE_NEEDS, .help = "Tasks that must have succeeded before."},
+    {"needs", SHAPE_NEEDS,
+     .help = "Tasks that must have succeeded before. {task: NAME, item: same}: of a task with the "
+             "same matrix each row waits for the row with its own key alone."},
     RULE_FIELDS,
     {"gang", SHAPE_BOOL, AT(fr_task, gang),
      .help = "Its instances start together or not at all, and end together."},

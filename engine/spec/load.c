@@ -129,6 +129,7 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root, void *sp
     if (l->spec->n_nodes == 0 || l->spec->n_tasks == 0)
         return;
     check_cycles(l);
+    check_joins(l);
     check_uses(l);
     check_hook_names(l);
     check_written(l);

@@ -45,7 +45,9 @@ struct loader {
     bool from_flag;        /* the text read last begins with the value of a -p */
     bool fenced;           /* it holds one of a request with a fence; it stands at text_pos */
     struct fr_pos text_pos;
-    bool any_node; /* the inventory is not known: each name of a node is taken */
+    bool bad_items;   /* the task being read has a matrix that is wrong */
+    bool item_fenced; /* a value of the matrix read last holds one of a request with a fence */
+    bool any_node;    /* the inventory is not known: each name of a node is taken */
     struct spot spot;
 
     struct mistake *mistakes;
@@ -155,6 +157,9 @@ bool needs_task(struct needs_walk *w, const struct fr_task *from, int to);
 /* cycle.c: the first cycle of needs. */
 void check_cycles(struct loader *l);
 
+/* matrix.c: that tasks which are joined item by item have the same items. */
+void check_joins(struct loader *l);
+
 /* written.c: notes on outputs that scripts write and their tasks do not declare. */
 void check_written(struct loader *l);
 void add_note(struct loader *l, struct fr_pos pos, const char *text); /* NULL: no memory */
@@ -169,6 +174,7 @@ shape_reader read_field;
 shape_reader read_script, read_uses, read_with, read_programs, read_sidecars; /* action.c */
 shape_reader read_needs, read_on, read_when, read_in, read_metrics, read_files, read_retry_on;
 shape_reader read_tasks, read_hooks; /* these two lines: task.c */
+shape_reader read_matrix;            /* matrix.c */
 shape_reader read_events, read_quiet, read_rules, read_channels, read_given_text; /* notify.c */
 shape_reader read_schedules, read_times, read_given;                              /* schedule.c */
 shape_reader read_secrets, read_param_default;                                    /* params.c */

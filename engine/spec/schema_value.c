@@ -149,12 +149,6 @@ static json_t *script(void)
                      EXPR ".*\\}\\}");
 }
 
-static json_t *needs(void)
-{
-    return json_pack("{s:[o, o, {s:s}]}", "anyOf", schema_ref("scalar"),
-                     list_of(schema_ref("scalar")), "type", "null");
-}
-
 static json_t *quiet(void)
 {
     return json_pack("{s:s, s:s}", "type", "string", "pattern", "^" CLOCK "-" CLOCK "$");

@@ -15,6 +15,7 @@
 #include "engine/spec/expr.h"
 #include "engine/spec/inventory.h"
 #include "engine/spec/issues.h"
+#include "engine/spec/items.h"
 #include "engine/spec/kinds.h"
 #include "engine/spec/notify.h"
 #include "engine/spec/schedule.h"
@@ -97,10 +98,14 @@ struct fr_task {
     const char *help; /* description, or NULL */
     const int *needs; /* indices of tasks, in the order written, unique */
     size_t n_needs;
+    const int *same; /* those of needs that are joined item by item: their items have equal keys */
+    size_t n_same;
+    const struct fr_items *items; /* NULL: it has none, and an instance each of nodes */
     enum fr_on on;
-    const int *nodes; /* one instance each: indices of nodes, inventory order; or FR_NODE_CONTROL */
+    const int *nodes; /* of an item an instance each: indices of nodes, inventory order; or
+                       * FR_NODE_CONTROL */
     size_t n_nodes;   /* at least 1 */
-    bool gang;        /* instances start together or not at all; rank = place in nodes */
+    bool gang;        /* instances of an item start together or not at all; rank = place in nodes */
     bool best_effort; /* its failure does not fail the run nor what needs it */
     bool ended_is_enough; /* when: calls failure() or always(): starts when needs ended, however */
     struct fr_text when;  /* absent: true. Evaluated per instance; false: skipped */

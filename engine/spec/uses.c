@@ -99,12 +99,29 @@ static bool check_declared(struct loader *l, const struct output_use *use,
     return false;
 }
 
+static bool joins(const struct fr_task *user, int task)
+{
+    for (size_t i = 0; i < user->n_same; i++)
+        if (user->same[i] == task)
+            return true;
+    return false;
+}
+
 static void check_place(struct loader *l, const struct output_use *use, const struct fr_task *task)
 {
     const char *name = task->act.name, *key = use->ref->name;
     bool clear = task->n_nodes == 1;
     const char *expected;
 
+    if (task->items != NULL && !joins(use->user, use->ref->task)) {
+        complain(l, use->pos,
+                 fr_arena_fmt(l->arena,
+                              "tasks.%s.all.%s (all of them), best(tasks.%s.items, '%s') (one), or "
+                              "needs: [{task: %s, item: same}] in a task with the same matrix",
+                              name, key, name, key, name),
+                 "task '%s' has %zu items: which is meant?", name, task->items->n);
+        return;
+    }
     if (use->ref->where == FR_WHERE_NODE) {
         if (!runs_on(task, use->ref->node))
             complain(l, use->pos, NULL, "task '%s' does not run on node '%s'", name,

@@ -6,6 +6,8 @@
 #include "engine/store/sql.h"
 #include "engine/store/store.h"
 
+#include <string.h>
+
 FR_SQL_PUT_OF_RUN(fr_store_inst_put, inst, SQL_INST_PUT)
 FR_SQL_LIST_OF_RUN(fr_store_insts, inst, SQL_INST_LIST)
 
@@ -14,6 +16,14 @@ enum fr_rc fr_store_insts_of(struct fr_store *st, const struct fr_inst_filter *o
 {
     return fr_sql_list(st, SQL_INST_OF, FR_SQL_INTO(inst, arena, out), err, "dttt", of->run,
                        of->task, of->node, of->state);
+}
+
+bool fr_inst_named(const struct fr_inst_row *row, const char *name)
+{
+    struct fr_str pattern = fr_str_of(name);
+
+    return strcmp(name, row->task) == 0 || strcmp(name, row->key) == 0 ||
+           fr_star_match(pattern, row->key, false) || fr_star_match(pattern, row->task, false);
 }
 
 const struct fr_inst_row *fr_inst_at(const struct fr_inst_rows *rows, int64_t idx)

@@ -89,9 +89,9 @@ SQL(BLOB_NAMED,
     "state <> 'removed')")
 SQL(INST_PUT, "INSERT OR REPLACE INTO instance(run, $instance) VALUES(:run, :$instance)")
 SQL(INST_LIST, "SELECT $instance FROM instance WHERE run = ? ORDER BY idx")
-SQL(INST_OF,
-    "SELECT $instance FROM instance WHERE run = ?1 AND ?2 IN ('', task) AND ?3 IN ('', node) AND "
-    "?4 IN ('', state) ORDER BY idx")
+SQL(INST_OF, "SELECT $instance FROM instance WHERE run = ?1 AND ?2 IN ('', task, key) AND ?3 IN "
+             "('', node) AND "
+             "?4 IN ('', state) ORDER BY idx")
 SQL(INST_FAILED,
     "SELECT $instance FROM instance WHERE run = ? AND state IN ('failed', 'timed_out', 'lost', "
     "'stop_unproven') AND cause <> 'gang_peer' ORDER BY hook <> '', ended_wall, idx LIMIT 1")

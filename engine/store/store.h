@@ -159,6 +159,8 @@ enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct
 enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr_err *err);
 enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_inst_rows *out, struct fr_err *err);
+/* Whether name is its task, its key, or a pattern of either with '*' and '?'. */
+bool fr_inst_named(const struct fr_inst_row *row, const char *name);
 /* The row of that instance among all of its run; NULL: none. */
 const struct fr_inst_row *fr_inst_at(const struct fr_inst_rows *rows, int64_t idx);
 /* The first instance that failed by itself, tasks before hooks; n is 0 if there is none. */

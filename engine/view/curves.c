@@ -77,9 +77,7 @@ static enum fr_rc add_parts(struct look *l, const struct fr_inst_row *inst,
 
 static bool is_asked(const struct look *l, const struct fr_inst_row *inst)
 {
-    const char *task = l->ask->task;
-
-    return task == NULL || strcmp(inst->task, task) == 0 || strcmp(inst->key, task) == 0;
+    return l->ask->task == NULL || fr_inst_named(inst, l->ask->task);
 }
 
 static enum fr_rc find_parts(struct look *l, struct fr_err *err)

@@ -105,6 +105,7 @@ static void put_int(struct fr_buf *b, json_int_t value)
 
 struct columns {
     struct names tasks, nodes;
+    json_t *keys; /* owns: that of each instance; NULL: all are task@node */
     struct runs idx, task, hook, attempt_no, cause, code, reason, unreachable, due;
     struct fr_buf node, started, ended, state; /* owns */
     int64_t wall;                              /* that times count from */
@@ -121,6 +122,8 @@ static void add_inst(struct columns *c, const struct fr_inst_row *row)
     add_int(&c->task, names_find(&c->tasks, row->task));
     put_int(&c->node, names_find(&c->nodes, row->node));
     add_text(&c->hook, row->hook);
+    if (c->keys != NULL)
+        json_array_append_new(c->keys, json_string(row->key));
     fr_buf_add(&c->state, &letter, 1);
     add_int(&c->attempt_no, (json_int_t)row->attempt_no);
     add_text(&c->cause, fr_cause_name(row->cause));
@@ -155,6 +158,8 @@ static json_t *finish(struct columns *c, int64_t seq, struct fr_buf *more)
         list_of(&c->attempt_no), "cause", list_of(&c->cause), "code", list_of(&c->code), "reason",
         list_of(&c->reason), "unreachable", list_of(&c->unreachable), "due", list_of(&c->due));
 
+    if (c->keys != NULL)
+        json_object_set_new(doc, "key", c->keys);
     put_list(more, "node", &c->node);
     put_list(more, "started", &c->started);
     put_list(more, "ended", &c->ended);
@@ -183,6 +188,9 @@ enum fr_rc view_columns(struct view *v, struct fr_err *err)
                         .last = wall};
     enum fr_rc rc = view_instances(v, &rows, err);
 
+    for (size_t i = 0; rc == FR_OK && i < rows.n && c.keys == NULL; i++)
+        if (rows.rows[i].key[strlen(rows.rows[i].task)] == '[')
+            c.keys = json_array();
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         add_inst(&c, &rows.rows[i]);
     if (c.state.bad && rc == FR_OK)

@@ -30,7 +30,7 @@ enum fr_rc view_each_attempt(struct view *v, const char *name, view_attempt_fn *
             k++;
         inst = &insts.rows[k];
         if (k < insts.n && inst->idx == rows.rows[i].idx &&
-            (name == NULL || strcmp(name, inst->task) == 0 || strcmp(name, inst->key) == 0))
+            (name == NULL || fr_inst_named(inst, name)))
             more = fn(arg, &rows.rows[i], inst->key, &rc, err);
     }
     return rc;

@@ -31,6 +31,17 @@ static bool is_critical(const struct fr_plan *plan, uint32_t task)
     return false;
 }
 
+/* The names of its items, and which tasks it joins item by item. */
+static void add_items(const struct fr_plan_task *task, json_t *doc)
+{
+    const struct fr_items *items = task->spec->items;
+
+    if (items == NULL)
+        return;
+    json_object_set_new(doc, "matrix", fr_json_texts(items->names, items->n_names));
+    json_object_set_new(doc, "same", json_of_ints(task->same, task->n_same));
+}
+
 static json_t *json_of_tasks(const struct fr_plan *plan)
 {
     json_t *list = json_array();
@@ -38,14 +49,15 @@ static json_t *json_of_tasks(const struct fr_plan *plan)
     for (uint32_t t = 0; t < plan->n_tasks; t++) {
         const struct fr_plan_task *task = &plan->tasks[t];
         const char *help = task->spec->help;
-
-        json_array_append_new(
-            list,
+        json_t *doc =
             json_pack("{s:s, s:s, s:b, s:I, s:I, s:o, s:b, s:s}", "name", task->name, "hook",
                       task->hook >= 0 ? fr_hook_name((enum fr_hook)task->hook) : "", "gang",
                       task->gang, "first", (json_int_t)task->first, "count",
                       (json_int_t)task->count, "needs", json_of_ints(task->needs, task->n_needs),
-                      "critical", is_critical(plan, t), "help", help != NULL ? help : ""));
+                      "critical", is_critical(plan, t), "help", help != NULL ? help : "");
+
+        add_items(task, doc);
+        json_array_append_new(list, doc);
     }
     return list;
 }

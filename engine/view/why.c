@@ -233,14 +233,15 @@ static const struct fr_why_gang *own_gang(const struct fr_why *w)
 }
 
 /* What a gang keeps of its nodes while it waits for the others. */
-static void name_kept(const struct fr_why *w, const struct fr_plan_task *gang, struct fr_buf *out)
+static void name_kept(const struct fr_why *w, struct fr_plan_unit gang, uint32_t slots,
+                      struct fr_buf *out)
 {
     size_t n = 0;
 
-    for (uint32_t k = 0; k < gang->count && n < NAMED; k++) {
-        uint32_t node = w->plan->insts[gang->first + k].node, used = used_on(w, node);
+    for (uint32_t k = 0; k < gang.n && n < NAMED; k++) {
+        uint32_t node = w->plan->insts[gang.first + k].node, used = used_on(w, node);
         uint32_t left = used < w->plan->nodes[node].slots ? w->plan->nodes[node].slots - used : 0;
-        uint32_t keeps = left < (uint32_t)gang->spec->slots ? left : (uint32_t)gang->spec->slots;
+        uint32_t keeps = left < slots ? left : slots;
 
         if (keeps > 0)
             fr_buf_fmt(out, "%s%u of %s", n++ == 0 ? "; it keeps free slots meanwhile: " : ", ",
@@ -249,21 +250,18 @@ static void name_kept(const struct fr_why *w, const struct fr_plan_task *gang, s
 }
 
 /* What is in the way of a gang as a whole. */
-static void name_for_gang(const struct fr_why *w, const struct fr_plan_task *gang,
+static void name_for_gang(const struct fr_why *w, struct fr_plan_unit gang, uint32_t slots,
                           struct fr_buf *out)
 {
     const struct fr_why_gang *turn = own_gang(w);
 
-    for (uint32_t k = 0; out->n == 0 && k < gang->count; k++)
-        name_node(w,
-                  &(struct want){gang->first, w->plan->insts[gang->first + k].node,
-                                 (uint32_t)gang->spec->slots},
-                  out);
+    for (uint32_t k = 0; out->n == 0 && k < gang.n; k++)
+        name_node(w, &(struct want){gang.first, w->plan->insts[gang.first + k].node, slots}, out);
     if (turn == NULL)
         return;
-    if (out->n > 0 && turn->first == gang->first)
-        name_kept(w, gang, out);
-    else if (out->n == 0 && turn->first != gang->first)
+    if (out->n > 0 && turn->first == gang.first)
+        name_kept(w, gang, slots, out);
+    else if (out->n == 0 && turn->first != gang.first)
         fr_buf_fmt(out, "the gang %s of its run, which comes first", turn->task);
 }
 
@@ -279,7 +277,7 @@ void fr_why_ready(const struct fr_why *w, const struct fr_inst_row *row, struct 
     if (w->units >= w->plan->max_parallel)
         fr_buf_fmt(&what, "max_parallel, %u of %u", w->units, w->plan->max_parallel);
     else if (task->gang)
-        name_for_gang(w, task, &what);
+        name_for_gang(w, fr_plan_unit(w->plan, inst), (uint32_t)task->spec->slots, &what);
     else
         name_node(w, &(struct want){inst, w->plan->insts[inst].node, (uint32_t)task->spec->slots},
                   &what);

@@ -39,7 +39,7 @@ static struct fr_id machine_of(const struct look *l, uint32_t node)
 
 static bool is_connected(const struct look *l, const struct fr_plan_task *gang)
 {
-    for (uint32_t k = 0; k < gang->count; k++)
+    for (uint32_t k = 0; k < gang->width; k++)
         if (fr_id_zero(machine_of(l, l->plan->insts[gang->first + k].node)))
             return false;
     return true;
@@ -72,19 +72,36 @@ static void add_part(struct fr_why_gang *g, struct fr_id home, uint32_t slots)
     g->parts[i].slots += slots;
 }
 
+/* Its gang whose turn it is: the first of those that are ready. */
+static uint32_t first_ready(const struct fr_why *w, const struct fr_plan_task *gang)
+{
+    uint32_t best = FR_PLAN_NONE;
+
+    for (size_t i = 0; i < w->insts->n; i++) {
+        const struct fr_inst_row *row = &w->insts->rows[i];
+        uint32_t inst = row->state == FR_ST_READY && strcmp(row->task, gang->name) == 0
+                            ? fr_plan_inst(w->plan, row->key)
+                            : FR_PLAN_NONE;
+
+        if (inst != FR_PLAN_NONE && w->plan->insts[inst].member == 0 && inst < best)
+            best = inst;
+    }
+    return best != FR_PLAN_NONE ? best : gang->first;
+}
+
 static enum fr_rc add_gang(struct fr_why *w, const struct look *l, const struct fr_plan_task *gang,
                            struct fr_err *err)
 {
     struct fr_why_gang g = {.no = l->row->no,
                             .priority = l->row->priority,
                             .task = fr_arena_dup(&w->arena, gang->name),
-                            .first = l->plan == w->plan ? gang->first : FR_PLAN_NONE,
-                            .parts = fr_arena_array(&w->arena, gang->count, sizeof(*g.parts))};
+                            .first = l->plan == w->plan ? first_ready(w, gang) : FR_PLAN_NONE,
+                            .parts = fr_arena_array(&w->arena, gang->width, sizeof(*g.parts))};
     struct fr_why_gang *more = fr_arena_grow(&w->arena, w->gangs, w->n_gangs, sizeof(*more));
 
     if (g.task == NULL || g.parts == NULL || more == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for gangs");
-    for (uint32_t k = 0; k < gang->count; k++)
+    for (uint32_t k = 0; k < gang->width; k++)
         add_part(&g, machine_of(l, l->plan->insts[gang->first + k].node),
                  (uint32_t)gang->spec->slots);
     w->gangs = more;

@@ -38,7 +38,7 @@ def unpack(doc):
         started.append(time_of(packed, last))
         last = started[-1] or last
     ended = [time_of(packed, begin or doc["wall"]) for packed, begin in zip(doc["ended"], started)]
-    keys = ["%s@%s" % (doc["tasks"][t], doc["nodes"][n]) for t, n in zip(flat(doc["task"]), doc["node"])]
+    keys = doc.get("key") or ["%s@%s" % (doc["tasks"][t], doc["nodes"][n]) for t, n in zip(flat(doc["task"]), doc["node"])]
     away = [time_of(packed, doc["wall"]) for packed in flat(doc["unreachable"])]
     states = [LETTERS[letter] for letter in doc["state"]]
     return list(zip(idx, keys, flat(doc["hook"]), states, flat(doc["attempt_no"]), flat(doc["cause"]), flat(doc["code"]),

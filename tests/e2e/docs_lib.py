@@ -27,6 +27,7 @@ NOT_RUN = {
         "flowrun pipelines/deepseek-lora.yaml": "over SSH on nodes: ssh_train.sh",
         "mpirun -n": "trainer_launchers.py, where MPICH and Slurm are",
     },
+    "docs/pipelines.md": {"fit:\n  matrix:": "rows like these: matrix.sh"},
     "docs/schedules.md": {
         "nightly-lora/nightly of": "two nights: nightly.sh",
         "flowrun runs": "nightly.sh",

@@ -154,9 +154,9 @@ export async function instances(no) {
     return () => unpack(doc);
 }
 
-/* Of one instance: [[no, id], …], the newest last. */
-export async function attempts(no, task, node) {
-    const {items: [row]} = await get(`runs/${no}/instances${queryText({task, node})}`);
+/* Of one instance, by its key: [[no, id], …], the newest last. */
+export async function attempts(no, task) {
+    const {items: [row]} = await get(`runs/${no}/instances${queryText({task})}`);
 
     return row.attempts || (row.attempt ? [[row.attempt_no, row.attempt]] : []);
 }

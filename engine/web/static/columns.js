@@ -11,7 +11,7 @@ function flat(runs) {
 }
 
 function timeOf(packed, base) {
-    return packed === 0 ? 0 : base + packed - (packed > 0 ? 1 : 0);
+    return packed && base + packed - (packed > 0);
 }
 
 /* Columns of equal length: {seq, idx: [], key: [], task: [], …} */
@@ -29,7 +29,7 @@ export function unpack(doc) {
     });
     const task = flat(doc.task).map((t) => doc.tasks[t]), node = doc.node.map((n) => doc.nodes[n]);
 
-    return {seq: doc.seq, idx, task, node, key: task.map((name, i) => `${name}@${node[i]}`),
+    return {seq: doc.seq, idx, task, node, key: doc.key || task.map((name, i) => `${name}@${node[i]}`),
         state: Array.from(doc.state, (letter) => letters[letter]), attempt_no: flat(doc.attempt_no), cause: flat(doc.cause),
         code: flat(doc.code), reason: flat(doc.reason), unreachable_wall: flat(doc.unreachable).map((t) => timeOf(t, doc.wall)),
         due_wall: flat(doc.due).map((t) => timeOf(t, doc.wall)),

@@ -50,7 +50,7 @@ export function openFailure(el, model) {
         el.hidden = i < 0;
         if (i < 0)
             return;
-        const {inst} = model, key = model.keyOf(i), list = await attempts(model.no, inst.task[i], inst.node[i]);
+        const {inst} = model, key = model.keyOf(i), list = await attempts(model.no, key);
         const log = h('div.tail'), to = logPage(model.no, key);
 
         fill(el, h('h2', badge(stateOf(inst.state[i])), ' ', h('a', {href: to}, inst.task[i]), h('span.dim', ' on '),

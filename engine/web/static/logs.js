@@ -209,7 +209,7 @@ class LogsTab {
         const {inst} = this.model;
 
         this.shown = inst.attempt_no[this.i];
-        const list = await attempts(this.model.no, inst.task[this.i], inst.node[this.i]);
+        const list = await attempts(this.model.no, this.model.keyOf(this.i));
         const [no, id] = list.find(([n]) => n === Number(query().get('a'))) || list.at(-1) || [0, ''];
 
         if (turn !== this.turn)

@@ -16,7 +16,7 @@ function instanceRow(model, i, waits) {
 
     return h('tr', h('td', badge(stateOf(inst.state[i])), inst.unreachable_wall[i] > 0
         && h('div.tag.warn', {title: 'Its node does not answer; nothing is concluded from that'}, '⚠ unreachable ', ago(inst.unreachable_wall[i]))),
-    h('td.name', h('a', {href: logPage(model.no, key), title: `Log of ${key}`}, inst.node[i] || key),
+    h('td.name', h('a', {href: logPage(model.no, key), title: `Log of ${key}`}, (!key.includes('[') && inst.node[i]) || key),
         inst.attempt_no[i] > 1 && h('span.dim', ` attempt ${inst.attempt_no[i]}`),
         inst.state[i] === 'retrying' && inst.due_wall[i] > 0 && h('span.dim', ' again ', ago(inst.due_wall[i])), why && h('span.hint', {title: causeMeaning(inst.cause[i])}, why)),
     h('td.num', lasting(inst.started_wall[i], inst.ended_wall[i])));

@@ -32,7 +32,7 @@ static void begin(struct picture *p, uint32_t n)
     for (uint32_t t = 0; t < n; t++) {
         snprintf(p->names[t], sizeof(p->names[t]), "t%u", t);
         p->tasks[t] = (struct fr_plan_task){
-            .name = p->names[t], .hook = -1, .count = 1, .needs = p->needs[t]};
+            .name = p->names[t], .hook = -1, .count = 1, .width = 1, .needs = p->needs[t]};
     }
 }
 
@@ -497,7 +497,7 @@ static void test_svg(struct picture *p)
     end(p);
     snprintf(p->names[0], sizeof(p->names[0]), "<a&\"\033");
     snprintf(p->names[1], sizeof(p->names[1]), "äöüäöüäöü");
-    p->tasks[1].count = 3;
+    p->tasks[1].count = p->tasks[1].width = 3;
     p->tasks[1].gang = true;
     fr_plan_draw_svg(&p->plan, lay(p, false, &arena), &how, &out);
     CHECK(!out.bad && fr_has_prefix(out.p, "<svg xmlns="));
@@ -550,7 +550,7 @@ static void test_svg_whole(struct picture *p)
     need(p, 4, 0);
     need(p, 4, 3);
     end(p);
-    p->tasks[3].count = 2;
+    p->tasks[3].count = p->tasks[3].width = 2;
     p->tasks[3].gang = true;
     p->tasks[3].first = p->tasks[4].first = 1;
     p->tasks[5].hook = 0;

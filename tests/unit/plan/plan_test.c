@@ -79,8 +79,8 @@ static void test_instances(void)
     }
     CHECK_INT(plan->insts[2].member, 2);
     CHECK_INT(fr_plan_inst(plan, "a@n4"), FR_PLAN_NONE);
-    CHECK_INT(fr_plan_inst_on(plan, 0, 1), 1);
-    CHECK_INT(fr_plan_inst_on(plan, 1, 1), FR_PLAN_NONE);
+    CHECK_INT(fr_plan_inst_on(plan, 0, 0, 1), 1);
+    CHECK_INT(fr_plan_inst_on(plan, 1, 0, 1), FR_PLAN_NONE);
     CHECK_INT(fr_plan_task(plan, "c"), 2);
     CHECK_INT(fr_plan_node(plan, "control"), 3);
     CHECK(plan->tasks[0].gang && plan->tasks[3].hook == FR_HOOK_EXIT);

@@ -15,6 +15,15 @@ static int mini_find(const struct minispec *m, const char *name)
     return -1;
 }
 
+static void mini_items(struct minispec *m, size_t t, size_t n)
+{
+    static const struct fr_item rows[] = {
+        {.key = "i=0"}, {.key = "i=1"}, {.key = "i=2"}, {.key = "i=3"}};
+
+    m->items[t] = (struct fr_items){.v = rows, .n = n};
+    m->tasks[t].items = &m->items[t];
+}
+
 static bool mini_number(struct fr_task *task, int *code, const char *word)
 {
     const char *eq = strchr(word, '=');
@@ -57,6 +66,14 @@ static void mini_trait(struct minispec *m, struct fr_task *task, const char *wor
     if (fr_has_prefix(word, "try="))
         for (int n = 0; n < MINI_NODES; n++)
             m->nodes[n].connect.timeout_ms = strtol(word + 4, NULL, 10);
+    if (fr_has_prefix(word, "items=")) {
+        mini_items(m, t, strtoul(word + 6, NULL, 10));
+        return;
+    }
+    if (word[0] == '=') {
+        m->same[t][task->n_same++] = m->needs[t][task->n_needs++] = mini_find(m, word + 1);
+        return;
+    }
     if (mini_number(task, t < MINI_TASKS ? &m->codes[t] : NULL, word))
         return;
     if (strcmp(word, "@all") == 0) {
@@ -114,6 +131,8 @@ static void mini_add(struct minispec *m, char *one, bool names_only)
         task->retry.causes = fr_causes_preset();
         if (!hook)
             task->needs = m->needs[task - m->tasks];
+        if (!hook)
+            task->same = m->same[task - m->tasks];
         return;
     }
     while ((word = strtok_r(NULL, " :", &save)) != NULL)
@@ -124,7 +143,7 @@ static void mini_add(struct minispec *m, char *one, bool names_only)
 void mini_make(struct minispec *m, const char *text)
 {
     static const char *const names[MINI_NODES] = {"n1", "n2", "n3"};
-    char copy[1024], *save;
+    char copy[2048], *save;
 
     memset(m, 0, sizeof *m);
     m->spec.sources[0].path = "p.yaml";

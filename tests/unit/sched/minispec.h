@@ -4,7 +4,8 @@
  * @control, gang, slots=N, retry=N, delay=MS, max=MS, code=N (retried although retry is not on
  * exit), ended (ended_is_enough), when, best, uses, lost=MS, away=MS (connect.retry_for of all
  * nodes; retry is on unreachable, too), try=MS (connect.timeout of all nodes), chain=N (of the
- * allocation that all nodes are of); a name after !success, !failure, !cancel or !exit is a hook.
+ * allocation that all nodes are of), items=N (0 to 4), =a (needs a, item by item); a name after
+ * !success, !failure, !cancel or !exit is a hook.
  */
 #ifndef TESTS_UNIT_MINISPEC_H
 #define TESTS_UNIT_MINISPEC_H
@@ -21,6 +22,8 @@ struct minispec {
     char names[MINI_TASKS + FR_HOOK_N * 4][32];
     size_t n_names, n_seen, n_hooks_seen[FR_HOOK_N];
     int needs[MINI_TASKS][MINI_TASKS];
+    int same[MINI_TASKS][MINI_TASKS];
+    struct fr_items items[MINI_TASKS];
     int codes[MINI_TASKS];
 };
 

@@ -45,6 +45,24 @@ static struct att *other_live(struct world *w, const struct fr_act *a, struct fr
     return NULL;
 }
 
+/* What an instance waits for has ended when it is launched: of a need that it joins item by
+ * item its own item, else all of it. Without items there is nothing, but what such a task needs. */
+static void check_needs(struct world *w, uint32_t t, uint32_t item)
+{
+    const struct fr_plan_task *task = &w->plan->tasks[t];
+
+    for (uint32_t i = 0; i < task->n_needs; i++) {
+        const struct fr_plan_task *need = &w->plan->tasks[task->needs[i]];
+        bool same = fr_plan_is_same(w->plan, t, task->needs[i]);
+
+        for (uint32_t k = 0; k < need->count; k++)
+            if (!same || w->plan->insts[need->first + k].item == item)
+                CHECK(fr_state_ended(w->rows[need->first + k].state));
+        if (need->count == 0)
+            check_needs(w, task->needs[i], 0);
+    }
+}
+
 static void check_launch(struct world *w, const struct fr_act *a)
 {
     const struct fr_plan_task *task = &w->plan->tasks[w->plan->insts[a->inst].task];
@@ -55,12 +73,7 @@ static void check_launch(struct world *w, const struct fr_act *a)
         CHECK(w->fenced); /* given up while its start was under way; a stop follows it */
         return;
     }
-    for (uint32_t i = 0; i < task->n_needs; i++) {
-        const struct fr_plan_task *need = &w->plan->tasks[task->needs[i]];
-
-        for (uint32_t k = 0; k < need->count; k++)
-            CHECK(fr_state_ended(w->rows[need->first + k].state));
-    }
+    check_needs(w, w->plan->insts[a->inst].task, w->plan->insts[a->inst].item);
     w->launches[a->inst]++;
     if (task->hook >= 0)
         CHECK(w->run.outcome != FR_OUT_NONE && w->launches[a->inst] <= w->run.round);

@@ -42,8 +42,8 @@ struct world {
     struct fr_plan *plan;
     struct fr_sched *s;
     struct fr_acts acts;
-    struct fr_row rows[128]; /* committed */
-    int64_t due_ms[128];
+    struct fr_row rows[256]; /* committed */
+    int64_t due_ms[256];
     struct fr_run_now run;
     struct att atts[MAX_ATTS];
     size_t n_atts; /* ids given out: id n is atts[n - 1] */
@@ -53,9 +53,9 @@ struct world {
     int64_t now_ms;
     bool over, calm, cancelled, fenced; /* fenced: an attempt was given up, so BUSY may come */
     bool retrying;
-    unsigned launches[128]; /* by instance */
-    bool again[128];
-    bool doubt[128]; /* booked when the engine crashed: beside the pools until its node was asked */
+    unsigned launches[256]; /* by instance */
+    bool again[256];
+    bool doubt[256]; /* booked when the engine crashed: beside the pools until its node was asked */
 };
 
 static inline uint64_t draw(struct world *w, uint64_t n)

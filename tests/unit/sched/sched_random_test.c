@@ -10,11 +10,13 @@
 
 static void random_spec(struct world *w, char *text, size_t size)
 {
-    unsigned n = 1 + (unsigned)draw(w, 9);
+    unsigned n = 1 + (unsigned)draw(w, 9), items[9];
     size_t at = 0;
 
     for (unsigned t = 0; t < n; t++) {
         bool all = chance(w, 50);
+
+        items[t] = chance(w, 60) ? 9 : (unsigned)draw(w, 4); /* 9: it has none */
 
         at += (size_t)snprintf(text + at, size - at, "%st%u: retry=%u delay=%u", t ? "; " : "", t,
                                (unsigned)draw(w, 3), (unsigned)draw(w, 3) * 700);
@@ -24,6 +26,8 @@ static void random_spec(struct world *w, char *text, size_t size)
                                                : "@n1",
                                all && chance(w, 60) ? " gang" : "", chance(w, 20) ? " when" : "",
                                (unsigned)draw(w, 9));
+        if (items[t] != 9)
+            at += (size_t)snprintf(text + at, size - at, " items=%u", items[t]);
         if (chance(w, 15))
             at += (size_t)snprintf(text + at, size - at, " ended");
         if (chance(w, 10))
@@ -32,7 +36,8 @@ static void random_spec(struct world *w, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, " lost=5000");
         for (unsigned k = 0; k < t; k++)
             if (chance(w, 30))
-                at += (size_t)snprintf(text + at, size - at, " t%u", k);
+                at += (size_t)snprintf(text + at, size - at, " %st%u",
+                                       items[k] == items[t] && items[t] != 9 ? "=" : "", k);
     }
     snprintf(text + at, size - at, "; !success hs; !failure hf; !cancel hc; !exit hx; !exit hy");
 }
@@ -46,26 +51,32 @@ static bool is_again(const struct world *w, const struct fr_row *row)
            w->again[row->inst];
 }
 
+static void check_gang(struct world *w, uint32_t first, uint32_t n)
+{
+    unsigned go = 0, before = 0, again = 0, unproven = 0;
+
+    for (uint32_t k = 0; k < n; k++) {
+        const struct fr_row *row = &w->rows[first + k];
+
+        CHECK(row->generation == w->rows[first].generation);
+        CHECK(row->retries == w->rows[first].retries);
+        go += row->go;
+        again += is_again(w, row);
+        unproven += row->state == FR_ST_STOP_UNPROVEN;
+        before += row->state < FR_ST_STARTING || row->state == FR_ST_RETRYING;
+    }
+    CHECK(go == 0 || go == n);
+    if (again < n)
+        CHECK(before == 0 || before + again == n || (again > 0 && before + again + unproven == n));
+}
+
 static void check_gangs(struct world *w)
 {
     for (uint32_t t = 0; t < w->plan->n_tasks; t++) {
         const struct fr_plan_task *task = &w->plan->tasks[t];
-        unsigned go = 0, before = 0, again = 0, unproven = 0;
 
-        for (uint32_t k = 0; task->gang && k < task->count; k++) {
-            const struct fr_row *row = &w->rows[task->first + k];
-
-            CHECK(row->generation == w->rows[task->first].generation);
-            CHECK(row->retries == w->rows[task->first].retries);
-            go += row->go;
-            again += is_again(w, row);
-            unproven += row->state == FR_ST_STOP_UNPROVEN;
-            before += row->state < FR_ST_STARTING || row->state == FR_ST_RETRYING;
-        }
-        CHECK(go == 0 || go == task->count);
-        if (task->gang && again < task->count)
-            CHECK(before == 0 || before + again == task->count ||
-                  (again > 0 && before + again + unproven == task->count));
+        for (uint32_t k = 0; task->gang && k < task->count; k += task->width)
+            check_gang(w, task->first + k, task->width);
     }
 }
 
@@ -79,13 +90,16 @@ static void check_pools(struct world *w)
 
         for (uint32_t k = 0; k < task->count; k++) {
             const struct fr_row *row = &w->rows[task->first + k];
+            bool none =
+                !row->live || is_again(w, row) || fr_row_booked(row) || w->doubt[task->first + k];
 
-            if (!row->live || is_again(w, row) || fr_row_booked(row) || w->doubt[task->first + k])
+            live = task->gang && k % task->width == 0 ? 0 : live;
+            if (none)
                 continue;
+            units += !task->gang || live == 0;
             live++;
             used[w->plan->insts[task->first + k].node] += (uint32_t)task->spec->slots;
         }
-        units += task->gang ? live > 0 : live;
     }
     CHECK(units <= w->plan->max_parallel);
     for (uint32_t n = 0; n < NODES; n++)
@@ -405,7 +419,7 @@ static void show_world(const struct world *w)
 static bool play(uint64_t seed)
 {
     struct world *w = calloc(1, sizeof *w);
-    char text[1024], row[32];
+    char text[2048], row[32];
     int failed = check_counts.failed;
 
     snprintf(row, sizeof row, "seed %llu", (unsigned long long)seed);

@@ -1,0 +1,146 @@
+#!/bin/bash
+# A task with a matrix: its rows, their keys and values; rows that are joined one by one; a gang a row; what
+# runs again after a failure, a kill and a change of the file.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+began_all() { [ "$(lines began)" = 6 ]; }
+sweep() { # $1: the last value of lr
+    echo "name: sweep"
+    local3
+    cat <<END
+env: {W: "\${{ env.W }}"}
+tasks:
+  fit:
+    matrix:
+      lr: [1e-5, $1]
+      rank: [8, 16]
+      exclude: [{lr: $1, rank: 8}]
+      include: [{lr: 1e-4, rank: 32, note: "a/b c"}, {rank: 16, note: wide}]
+    env: {LR: "\${{ matrix.lr }}", NOTE: "\${{ matrix.note }}"}
+    outputs: [loss]
+    when: matrix.rank != 99
+    run: |
+      echo "lr \$LR rank \$RANK note <\$NOTE> item \$FLOWRUN_ITEM_INDEX"
+      echo "\$FLOWRUN_ITEM" >> \$W/ran
+      test "\$LR" != 5e-05 || test -e \$W/mended
+      echo "loss=\$FLOWRUN_ITEM_INDEX.5" >> \$FLOWRUN_OUTPUT
+    env_file: rank.env
+  check:
+    needs: [{task: fit, item: same}]
+    matrix:
+      lr: [1e-5, $1]
+      rank: [8, 16]
+      exclude: [{lr: $1, rank: 8}]
+      include: [{lr: 1e-4, rank: 32, note: "a/b c"}, {rank: 16, note: wide}]
+    env: {LOSS: "\${{ tasks.fit.outputs.loss }}"}
+    run: echo "check \$FLOWRUN_ITEM of \$LOSS"; echo "c \$FLOWRUN_ITEM" >> \$W/ran
+  last: {needs: [check], run: "echo last >> \$W/ran"}
+END
+}
+echo "RANK=none" > rank.env
+sweep 5e-5 > sweep.yaml
+"$flowrun" validate sweep.yaml > out 2>&1
+same "it is valid" $? 0
+"$flowrun" graph sweep.yaml > out
+has "the graph counts rows" out "* fit x4 by lr, rank, note"
+has "and names the join" out "* check x4 by lr, rank, note <- fit item by item"
+
+"$flowrun" sweep.yaml > out 2>&1
+same "a failed row fails the run" $? 1
+has "values of a row" out 'fit[lr=1e-05,rank=16,note=wide] | lr 1e-05 rank none note <wide> item 1'
+has "null is the empty text" out 'fit[lr=1e-05,rank=8] | lr 1e-05 rank none note <> item 0'
+has "a text that is quoted" out 'fit[lr=0.0001,rank=32,note="a/b c"] | lr 0.0001 rank none note <a/b c> item 3'
+has "the row that failed" out 'run 1 failed: fit[lr=5e-05,rank=16,note=wide]: exit code 1'
+has "a joined row gets the output of its own" out 'check[lr=0.0001,rank=32,note="a/b c"] | check lr=0.0001,rank=32,note="a/b c" of 3.5'
+has "that of the failed one waits in vain" out 'needs fit[lr=5e-05,rank=16,note=wide], which ended as failed'
+has "the table at the end" out 'check[lr=5e-05,rank=16,note=wide]      n1    upstream_failed         0'
+same "joined rows do not wait for others" "$(grep -c '^c ' ran)" 3
+
+"$flowrun" logs 1 'fit[lr=1e-05,*]' > logs
+same "logs of some rows" "$(lines logs)" 2
+has "by a pattern" logs 'fit[lr=1e-05,rank=8] | '
+"$flowrun" logs 1 'fit[lr=0.0001,rank=32,note="a/b c"]' > logs
+has "logs of a row with a key that is no name of a file" logs 'note <a/b c>'
+"$flowrun" logs 1 fit > logs
+same "logs of all" "$(lines logs)" 4
+"$flowrun" status 1 > status
+has "status" status 'fit[lr=1e-05,rank=8] '
+has "what a row gave" status 'fit[lr=1e-05,rank=8] gave loss=0.5'
+
+touch mended
+: > ran
+"$flowrun" retry 1 > out 2>&1
+same "retry" $? 0
+same "the failed row, the one that is joined to it, and what waits for all" "$(cat ran)" \
+    'lr=5e-05,rank=16,note=wide
+c lr=5e-05,rank=16,note=wide
+last'
+
+# Another file: rows are found by their keys.
+rm mended
+: > ran
+start sweep.yaml
+wait $!
+sweep 6e-5 > sweep.yaml
+: > ran
+"$flowrun" retry 2 --file sweep.yaml > out 2>&1
+same "retry with another file" $? 0
+hasnt "the row that it has no more" out 'fit[lr=5e-05,'
+same "the new row alone" "$(head -n 2 ran)" 'lr=6e-05,rank=16,note=wide
+c lr=6e-05,rank=16,note=wide'
+
+# A gang a row; flowrun is killed while both run.
+{
+    echo "name: gangs"
+    local3
+    cat <<'END'
+env: {W: "${{ env.W }}"}
+tasks:
+  train:
+    matrix: {seed: [1, 2]}
+    on: all
+    gang: true
+    outputs: [who]
+    run: |
+      echo "$FLOWRUN_ITEM rank $NODE_RANK of $NNODES on $FLOWRUN_NODE at $MASTER_PORT"
+      echo "$FLOWRUN_ITEM.$NODE_RANK" >> $W/began
+      until test -e $W/go; do sleep 0.05; done
+      echo "who=$FLOWRUN_ITEM.$NODE_RANK" >> $FLOWRUN_OUTPUT
+  each:
+    matrix: {seed: [1, 2]}
+    on: all
+    needs: [{task: train, item: same}]
+    env: {OWN: "${{ tasks.train.outputs.who }}", HEAD: "${{ tasks.train.on_head.outputs.who }}", N2: "${{ tasks.train.on('n2').outputs.who }}"}
+    run: echo "own $OWN head $HEAD n2 $N2"
+END
+} > gangs.yaml
+start gangs.yaml
+pid=$!
+until_true 20 began_all
+kill -9 "$pid"
+wait "$pid" 2> /dev/null
+touch go
+"$flowrun" resume > out 2>&1
+same "a gang a row is found again" $? 0
+same "and none began twice" "$(lines began)" 6
+"$flowrun" logs 3 'train*' > logs
+has "ranks count in a row" logs 'train[seed=2]@n3 | seed=2 rank 2 of 3 on n3'
+has "outputs of the same row and node" out 'each[seed=2]@n3 | own seed=2.2 head seed=2.0 n2 seed=2.1'
+
+# No row is left: the task has succeeded, once what it needs has.
+cat > none.yaml <<'END'
+name: none
+tasks:
+  before: {run: "test -e $W/good"}
+  fit: {needs: [before], matrix: {i: [1], exclude: [{i: 1}]}, run: "false"}
+  after: {needs: [fit], run: "echo after"}
+env: {W: "${{ env.W }}"}
+END
+"$flowrun" none.yaml > out 2>&1
+same "what a task without rows needs fails" $? 1
+has "and what waits for it does not run" out "needs fit, which ended as upstream_failed"
+touch good
+"$flowrun" retry > out 2>&1
+same "a task without rows succeeds" $? 0
+has "and what waits for it runs" out "after@local | after"
+finish

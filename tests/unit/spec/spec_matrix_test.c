@@ -1,0 +1,254 @@
+/* The rows of a matrix, their keys, and what is wrong in one. */
+#include "tests/unit/spec/spec_load.h"
+
+#include "engine/plan/plan.h"
+
+/* The keys of all instances, with blanks between them; or the mistakes, with line ends. */
+static const struct {
+    const char *name, *text, *want;
+} rows[] = {
+    {"the product, the last name fastest",
+     "tasks: {a: {run: x, matrix: {lr: [1e-5, 5e-5], rank: [8, 16]}}}",
+     "a[lr=1e-05,rank=8] a[lr=1e-05,rank=16] a[lr=5e-05,rank=8] a[lr=5e-05,rank=16]"},
+    {"one value instead of a list", "tasks: {a: {run: x, matrix: {i: 1}}}", "a[i=1]"},
+    {"excluded rows", "tasks: {a: {run: x, matrix: {i: [1, 2], k: [a, b], exclude: {i: 2, k: a}}}}",
+     "a[i=1,k=a] a[i=1,k=b] a[i=2,k=b]"},
+    {"excluded by one name",
+     "tasks: {a: {run: x, matrix: {i: [1, 2], k: [a, b], exclude: [{i: 2}]}}}",
+     "a[i=1,k=a] a[i=1,k=b]"},
+    {"numbers are equal by value",
+     "tasks: {a: {run: x, matrix: {i: [1, 2.0], exclude: [{i: 2}, {i: '1'}]}}}", "a[i=1]"},
+    {"no row is left", "tasks: {a: {run: x, matrix: {i: [1], exclude: [{i: 1}]}}}", ""},
+    {"an included name of all rows",
+     "tasks: {a: {run: x, matrix: {i: [1, 2], include: [{note: n}]}}}",
+     "a[i=1,note=n] a[i=2,note=n]"},
+    {"an included name of rows that agree, and a later one replaces it",
+     "tasks: {a: {run: x, matrix: {i: [1, 2], include: [{i: 2, note: m}, {note: n}]}}}",
+     "a[i=1,note=n] a[i=2,note=n]"},
+    {"included rows",
+     "tasks: {a: {run: x, matrix: {i: [1], include: [{i: 3, note: m}, {i: 3}, {i: 1}]}}}",
+     "a[i=1] a[i=3,note=m] a[i=3]"},
+    {"an excluded row can be included again",
+     "tasks: {a: {run: x, matrix: {i: [1], exclude: [{i: 1}], include: [{i: 1, k: 2}]}}}",
+     "a[i=1,k=2]"},
+    {"included rows alone", "tasks: {a: {run: x, matrix: {include: [{i: 1}, {k: 2}]}}}",
+     "a[i=1] a[k=2]"},
+    {"types of plain scalars",
+     "tasks: {a: {run: x, matrix: {v: [null, ~, true, False, 0x10, 0o17, -7, +3, 007]}}}",
+     "p.yaml:1:29: rows 1 and 2 of the matrix have the same key 'v=null'; expected values of which "
+     "each row is unlike"},
+    {"numbers in their shortest form",
+     "tasks: {a: {run: x, matrix: {v: [0x10, 0o17, -7, +3, 1.50, .5, 1e3, 1e16, 123456.789, "
+     "0.00001, 1E-4, 0.1]}}}",
+     "a[v=16] a[v=15] a[v=-7] a[v=3] a[v=1.5] a[v=0.5] a[v=1000.0] a[v=1e+16] a[v=123456.789] "
+     "a[v=1e-05] a[v=0.0001] a[v=0.1]"},
+    {"texts, bare or quoted",
+     "tasks: {a: {run: x, matrix: {v: [a.b_c-d, \"a b\", 'a\"b', '', 'é', '1,2', yes, 1.2.3]}}}",
+     "a[v=a.b_c-d] a[v=\"a b\"] a[v=\"a\\\"b\"] a[v=\"\"] a[v=\"é\"] a[v=\"1,2\"] a[v=yes] "
+     "a[v=1.2.3]"},
+    {"on the nodes of the task",
+     "nodes: inv.yaml\n"
+     "tasks: {a: {run: x, on: big, matrix: {i: [1, 2]}}}",
+     "a[i=1]@n1 a[i=1]@n2 a[i=2]@n1 a[i=2]@n2"},
+    {"joined item by item",
+     "tasks:\n"
+     "  a: {run: x, matrix: {i: [1, 2]}}\n"
+     "  b: {run: x, matrix: {i: [1, 2]}, needs: {task: a, item: same}}\n",
+     "a[i=1] a[i=2] b[i=1] b[i=2]"},
+    {"a value of a param",
+     "params: {v: {default: 8, type: int}}\n"
+     "tasks: {a: {run: x, matrix: {v: ['${{ params.v }}', 9]}}}",
+     "a[v=8] a[v=9]"},
+
+    {"no names", "tasks: {a: {run: x, matrix: {}}}",
+     "p.yaml:1:29: matrix is an empty map; expected names and lists of values, or include:"},
+    {"a list", "tasks: {a: {run: x, matrix: [1]}}",
+     "p.yaml:1:29: matrix is a list; expected a map of names and lists of values"},
+    {"no values", "tasks: {a: {run: x, matrix: {i: [], k: ~, m: {}}}}",
+     "p.yaml:1:33: 'i' of the matrix has none; expected a list of values\n"
+     "p.yaml:1:40: 'k' of the matrix has none; expected a list of values\n"
+     "p.yaml:1:46: 'm' of the matrix has none; expected a list of values"},
+    {"no scalar", "tasks: {a: {run: x, matrix: {i: [[1], {a: 1}]}}}",
+     "p.yaml:1:34: a value of the matrix is no scalar; expected a text, a number, true, false or "
+     "null\n"
+     "p.yaml:1:39: a value of the matrix is no scalar; expected a text, a number, true, false or "
+     "null"},
+    {"no number", "tasks: {a: {run: x, matrix: {i: [.inf, 1e999, 9223372036854775808]}}}",
+     "p.yaml:1:34: '.inf' cannot be a value of the matrix; expected a finite number of at most 64 "
+     "bits, or quotes around it\n"
+     "p.yaml:1:40: '1e999' cannot be a value of the matrix; expected a finite number of at most 64 "
+     "bits, or quotes around it\n"
+     "p.yaml:1:47: '9223372036854775808' cannot be a value of the matrix; expected a finite number "
+     "of at most 64 bits, or quotes around it"},
+    {"no name", "tasks: {a: {run: x, matrix: {2x: [1]}}}",
+     "p.yaml:1:30: '2x' cannot be a name of the matrix; expected a letter, then letters, digits, "
+     "'_' and '-', at most 64"},
+    {"exclude of another name", "tasks: {a: {run: x, matrix: {rank: [1], exclude: [{rnak: 1}]}}}",
+     "p.yaml:1:52: exclude: the matrix has no 'rnak'; expected a name of the matrix; did you mean "
+     "'rank'?"},
+    {"exclude of nothing", "tasks: {a: {run: x, matrix: {i: [1], exclude: [{}, 3]}}}",
+     "p.yaml:1:48: it names nothing; expected a map of names and values\n"
+     "p.yaml:1:52: exclude is '3'; expected a map of names and values"},
+    {"include of a list", "tasks: {a: {run: x, matrix: {i: [1], include: [{i: [2]}]}}}",
+     "p.yaml:1:52: a value of the matrix is no scalar; expected a text, a number, true, false or "
+     "null"},
+    {"the same row twice", "tasks: {a: {run: x, matrix: {i: [1], include: [{i: 2}, {i: 2}]}}}",
+     "p.yaml:1:56: rows 2 and 3 of the matrix have the same key 'i=2'; expected values of which "
+     "each "
+     "row is unlike"},
+    {"unlike types of one key", "tasks: {a: {run: x, matrix: {i: [1, '1']}}}",
+     "p.yaml:1:29: rows 1 and 2 of the matrix have the same key 'i=1'; expected values of which "
+     "each "
+     "row is unlike"},
+    {"an unknown name in an expression",
+     "tasks: {a: {run: x, matrix: {rank: [1]}, env: {R: '${{ matrix.rnak }}'}}}",
+     "p.yaml:1:56: unknown name 'rnak'; expected a name of the matrix; did you mean 'rank'?"},
+    {"an expression without a matrix", "tasks: {a: {run: x, env: {R: '${{ matrix.rank }}'}}}",
+     "p.yaml:1:35: 'matrix.rank': there is no matrix here; expected it in a task with matrix:"},
+    {"an expression of a hook",
+     "tasks: {a: {run: x, matrix: {i: [1]}}}\n"
+     "on_exit: [{run: x, env: {R: '${{ matrix.i }}'}}]",
+     "p.yaml:2:34: 'matrix.i': there is no matrix here; expected it in a task with matrix:"},
+    {"an expression that is too early",
+     "tasks: {a: {run: x, matrix: {i: [1]}, slots: '${{ matrix.i }}'}}",
+     "p.yaml:1:51: 'matrix.i' is not known when the file is read; expected params or env"},
+    {"an incomplete expression",
+     "tasks: {a: {run: x, matrix: {i: [1]}, env: {R: '${{ matrix }}'}}}",
+     "p.yaml:1:53: 'matrix' is not complete; expected matrix.NAME"},
+    {"matrix of a hook", "tasks: {a: {run: x}}\non_exit: [{run: x, matrix: {i: [1]}}]",
+     "p.yaml:2:20: a hook has no key 'matrix'; expected name, uses, run, argv, shell, with, "
+     "env_file, env, login, cwd, needs_program, retry, timeout, lost_after, grace, notice, log, "
+     "become, description, on, best_effort, when, slots, files or sidecars"},
+    {"output of another row",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: '${{ tasks.fit.outputs.loss }}'}}\n",
+     "p.yaml:3:41: task 'fit' has 2 items: which is meant?; expected tasks.fit.all.loss (all of "
+     "them), best(tasks.fit.items, 'loss') (one), or needs: [{task: fit, item: same}] in a task "
+     "with "
+     "the same matrix"},
+    {"joined to no matrix",
+     "tasks:\n"
+     "  a: {run: x}\n"
+     "  b: {run: x, matrix: {i: [1, 2]}, needs: [{task: a, item: same}]}\n",
+     "p.yaml:3:44: item: same: 'a' has no items; expected tasks that both have a matrix"},
+    {"joined without a matrix",
+     "tasks:\n"
+     "  a: {run: x, matrix: {i: [1, 2]}}\n"
+     "  b: {run: x, needs: [{task: a, item: same}]}\n",
+     "p.yaml:3:23: item: same: 'b' has no items; expected tasks that both have a matrix"},
+    {"joined to another matrix",
+     "tasks:\n"
+     "  a: {run: x, matrix: {i: [1, 2]}}\n"
+     "  b: {run: x, matrix: {i: [1, 3]}, needs: [{task: a, item: same}]}\n",
+     "p.yaml:3:44: item: same: 'b' and 'a' do not have the same items; the first that differs is "
+     "[i=3]; expected the same matrix in both"},
+    {"another join",
+     "tasks:\n"
+     "  a: {run: x, matrix: {i: [1, 2]}}\n"
+     "  b: {run: x, matrix: {i: [1, 2]}, needs: [{task: a, item: all, itm: 1}, {item: same}]}\n",
+     "p.yaml:3:60: item is 'all'; expected same\n"
+     "p.yaml:3:65: a need has no key 'itm'; expected task and item; did you mean 'item'?\n"
+     "p.yaml:3:74: a need lacks the key 'task'; expected {task: NAME, item: same}"},
+    {"a container with items",
+     "tasks:\n"
+     "  box: {uses: container, with: {image: i}, matrix: {i: [1]}}\n"
+     "  b: {run: x, needs: box, in: box}\n",
+     "p.yaml:3:31: 'box' has items: which container is meant?; expected a container without "
+     "matrix"},
+};
+
+static void put_keys(struct fr_spec *spec, struct fr_buf *out)
+{
+    struct fr_arena arena = {0};
+    struct fr_plan *plan;
+    struct fr_err err = {0};
+
+    if (!CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK))
+        fr_buf_text(out, err.msg);
+    else
+        for (uint32_t i = 0; i < plan->n_insts; i++) {
+            fr_buf_fmt(out, "%s%s", i > 0 ? " " : "", plan->insts[i].key);
+            CHECK_INT(fr_plan_inst(plan, plan->insts[i].key), i);
+        }
+    fr_arena_finish(&arena);
+}
+
+static void test_rows(void)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_issues issues = {0};
+        struct fr_buf got = {0};
+        struct fr_spec *spec;
+
+        check_row(rows[i].name);
+        if (load(rows[i].text, NULL, 0, &spec, &issues) == FR_OK)
+            put_keys(spec, &got);
+        for (size_t k = 0; k < issues.n; k++)
+            fr_buf_fmt(&got, "%s%s", k > 0 ? "\n" : "", issues.lines[k]);
+        CHECK_TEXT(got.p != NULL ? got.p : "", rows[i].want);
+        fr_buf_finish(&got);
+        fr_issues_finish(&issues);
+        fr_spec_destroy(spec);
+    }
+    check_row("");
+}
+
+/* So many rows are refused before memory is taken for them. */
+static void test_limits(void)
+{
+    static const struct {
+        size_t a, b;
+        const char *want;
+    } sizes[] = {{300, 300, ""}, {400, 400, "p.yaml:1:29: the matrix has more than 100000 rows"}};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct fr_buf text = {0};
+        struct fr_issues issues = {0};
+        struct fr_spec *spec;
+
+        fr_buf_text(&text, "tasks: {a: {run: x, matrix: {i: [0");
+        for (size_t k = 1; k < sizes[i].a; k++)
+            fr_buf_fmt(&text, ",%zu", k);
+        fr_buf_text(&text, "], k: [0");
+        for (size_t k = 1; k < sizes[i].b; k++)
+            fr_buf_fmt(&text, ",%zu", k);
+        fr_buf_text(&text, "]}}}");
+        if (load(text.p, NULL, 0, &spec, &issues) == FR_OK)
+            CHECK_INT(spec->tasks[0].items->n, sizes[i].a * sizes[i].b);
+        CHECK_TEXT(issues.n > 0 ? issues.lines[0] : "", sizes[i].want);
+        fr_spec_destroy(spec);
+        fr_issues_finish(&issues);
+        fr_buf_finish(&text);
+    }
+}
+
+static void test_values(void)
+{
+    struct fr_issues issues = {0};
+    struct fr_spec *spec;
+    json_t *row;
+    struct fr_buf text = {0};
+
+    if (!CHECK_INT(load("tasks: {a: {run: x, matrix: {i: [8, 1e-5], t: [yes, '9', true, null]}}}",
+                        NULL, 0, &spec, &issues),
+                   FR_OK))
+        return;
+    for (size_t i = 0; i < 8; i += 5) {
+        row = fr_item_json(spec->tasks[0].items, i);
+        fr_json_add(&text, row, JSON_COMPACT | JSON_REAL_PRECISION(6));
+        json_decref(row);
+    }
+    CHECK_TEXT(text.p, "{\"i\":8,\"t\":\"yes\"}{\"i\":1e-5,\"t\":\"9\"}");
+    fr_buf_finish(&text);
+    fr_spec_destroy(spec);
+    fr_issues_finish(&issues);
+}
+
+int main(void)
+{
+    test_rows();
+    test_limits();
+    test_values();
+    return check_done();
+}
