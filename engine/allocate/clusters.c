@@ -182,6 +182,7 @@ static void on_config(void *arg, const struct fr_command_end *end)
     if (c->broken[0] != '\0')
         return;
     c->cgroups = config.cgroups;
+    c->binds = config.binds;
     c->accounting = config.accounting;
     c->kill_wait_ms = config.kill_wait_ms;
     if (config.max_array > 0)

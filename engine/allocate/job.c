@@ -22,6 +22,7 @@ static const char *script_of(struct folder_job *j)
                                 .folder = j->folder,
                                 .flownode = j->program,
                                 .kill_wait_ms = j->kill_wait_ms,
+                                .binds = j->binds,
                                 .lease_ms = j->lease_ms,
                                 .elements = &any,
                                 .n_elements = j->array};
@@ -165,6 +166,7 @@ void alloc_job_start(struct host_allocation *al, enum folder_call call)
                                  .call = call,
                                  .job = al->a.life.job,
                                  .kill_wait_ms = al->cluster->kill_wait_ms,
+                                 .binds = al->cluster->binds,
                                  .lease_ms = al->spec != NULL ? al->spec->lease_ms : 0,
                                  .answers = al->answered,
                                  .array = al->row.element != 0,

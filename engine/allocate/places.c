@@ -29,6 +29,7 @@ enum fr_rc alloc_find(void *arg, const struct fr_exec_node *node, struct fr_aren
                       struct fr_exec_place *out, struct fr_err *err)
 {
     struct fr_host *host = arg;
+    const char *why = "its job serves another place now";
 
     for (struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next) {
         bool runs =
@@ -36,11 +37,16 @@ enum fr_rc alloc_find(void *arg, const struct fr_exec_node *node, struct fr_aren
         struct fr_slurm_step step;
         int k;
 
-        if (al->h == NULL || !runs || al->moves || al->places == NULL ||
-            !fr_id_eq(al->row.run, node->run) || !is_place(al, node->name, &k))
+        if (al->h == NULL || !fr_id_eq(al->row.run, node->run) || !is_place(al, node->name, &k))
             continue;
-        if (!alloc_login_up(al->cluster))
-            break; /* there is no way to it now */
+        if (runs && al->places != NULL && !alloc_login_up(al->cluster))
+            return fr_fail(err, FR_BUSY, "there is no way to its login node now");
+        if (al->a.life.state == FR_ALLOCATION_RELEASING)
+            why = "its allocation is given back";
+        else if (al->a.life.state == FR_ALLOCATION_OVER)
+            why = "its allocation is over";
+        if (!runs || al->moves || al->places == NULL)
+            continue;
         step = (struct fr_slurm_step){.job = al->places[k].own,
                                       .host = al->places[k].host,
                                       .folder = al->row.folder,
@@ -53,7 +59,7 @@ enum fr_rc alloc_find(void *arg, const struct fr_exec_node *node, struct fr_aren
                    ? FR_OK
                    : fr_fail(err, FR_NOMEM, "no memory for a link");
     }
-    return fr_fail(err, FR_BUSY, "%s is nowhere yet", node->name);
+    return fr_fail(err, FR_BUSY, "%s", why);
 }
 
 void alloc_places_known(struct host_allocation *al)

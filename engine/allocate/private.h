@@ -27,6 +27,7 @@ struct host_cluster {
     enum { PYXIS_UNKNOWN, PYXIS_ASKED, PYXIS_THERE, PYXIS_ABSENT } pyxis; /* the plugin of srun */
     int64_t kill_wait_ms;
     bool cgroups;    /* a job's processes end with it, for sure */
+    bool binds;      /* as of fr_slurm_submit */
     bool accounting; /* slurmdbd keeps what jobs had */
     bool accounts;   /* sacct runs */
     bool cancels;    /* scancel runs */
@@ -52,6 +53,7 @@ struct folder_job {
     const char *flownode;           /* MAKE: path of the program on this machine … */
     const char *program;            /* … and, once it is made, of its copy */
     int64_t job, kill_wait_ms, lease_ms;
+    bool binds;
     size_t n;            /* places */
     struct fr_buf files; /* READ: what fr_folder_read() added */
     bool answers;        /* it was begun after an answer of Slurm */

@@ -141,6 +141,36 @@ static void meet_limit(struct host_allocation *lead, struct fr_allocation_event 
     lead->cluster->later_ms = n > 1 ? 0 : fr_sys.mono_ms() + LATER_MS;
 }
 
+/* Which key it is about, as far as Slurm's words say. */
+static struct fr_pos refused_at(const struct fr_allocation_spec *spec, const char *words)
+{
+    const struct {
+        const char *word;
+        struct fr_pos pos;
+    } keys[] = {{"time", spec->time_pos},           {"gres", spec->gpus_pos},
+                {"partition", spec->partition_pos}, {"Partition", spec->partition_pos},
+                {"ode count", spec->nodes_pos},     {"ode config", spec->nodes_pos}};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strstr(words, keys[i].word) != NULL)
+            return keys[i].pos;
+    return spec->pos;
+}
+
+/* Slurm's words, and where what it refuses stands. NULL: no memory. */
+static const char *with_place(const struct host_allocation *al, const char *words,
+                              struct fr_arena *arena)
+{
+    struct fr_pos pos;
+
+    if (al->h == NULL)
+        return words;
+    pos = refused_at(al->spec, words);
+    return fr_arena_fmt(arena, "%s:%d:%d: Slurm refuses allocation '%s': %s",
+                        fr_run_spec(al->h->run)->sources[pos.file].path, pos.line, pos.col,
+                        al->spec->name, words);
+}
+
 static void on_submitted(void *arg, const struct fr_command_end *end)
 {
     struct host_allocation *al = arg;
@@ -159,6 +189,8 @@ static void on_submitted(void *arg, const struct fr_command_end *end)
         break;
     case FR_SBATCH_REFUSED:
         ev.kind = FR_ALLOCATION_REFUSED;
+        refusal = with_place(al, refusal != NULL ? refusal : "", &arena);
+        ev.text = fr_str_of(refusal != NULL ? refusal : "no memory for the reason");
         break;
     default:
         ev.kind = FR_ALLOCATION_UNCLEAR;

@@ -278,8 +278,9 @@ enum fr_rc fr_nodes_agents(struct fr_nodes *nodes, const char *const *paths, siz
 
 /*
  * Where places are (nodes of FR_TRANSPORT_PLACE): find is called before each try to connect, and
- * fills out with texts in arena. FR_BUSY: it is nowhere yet; the node then waits without a try or
- * an event until fr_nodes_moved(). Other errors end the try. Without find every place is nowhere.
+ * fills out with texts in arena. FR_BUSY: it is nowhere now; the node then waits without a try or
+ * an event until fr_nodes_moved(). A connection that ends so has the error's text as its reason.
+ * Other errors end the try. Without find every place is nowhere.
  */
 typedef enum fr_rc fr_place_fn(void *arg, const struct fr_exec_node *node, struct fr_arena *arena,
                                struct fr_exec_place *out, struct fr_err *err);

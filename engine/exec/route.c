@@ -249,7 +249,7 @@ void fr_chan_leave_place(struct fr_chan *ch)
     bool leaves = find_place(ch, &arena, &place, &err) == FR_BUSY;
 
     if (leaves && ch->acks.first == NULL) {
-        (void)fr_fail(&err, FR_UNREACHABLE, "its allocation is given back");
+        err.rc = FR_UNREACHABLE;
         fr_chan_lost(ch, &err, false);
     } else if (leaves && !ch->leaves) {
         fr_loop_arm_in(ch->ex->loop, ch->timer, 0); /* pings, and looks again */

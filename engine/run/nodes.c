@@ -99,6 +99,7 @@ void run_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *e
         if (node->up)
             run_node_note(run, n, "left: %s", bare(run, n, ev->err.msg));
         node->up = false;
+        down.value = true;
         run_queue_or_die(run, &down);
         return;
     }

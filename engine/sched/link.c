@@ -30,7 +30,7 @@ static void look_in(struct fr_sched *s, uint32_t n, int64_t ms)
     set_timer(s, n | AWAY_TIMER, 0, s->nodes[n].look_ms);
 }
 
-static void node_down(struct fr_sched *s, uint32_t n, int64_t since_ms)
+static void node_down(struct fr_sched *s, uint32_t n, int64_t since_ms, bool left)
 {
     struct node *node = &s->nodes[n];
 
@@ -41,7 +41,7 @@ static void node_down(struct fr_sched *s, uint32_t n, int64_t since_ms)
     else if (node->look_ms >= 0)
         look_in(s, n, 0); /* the wait may be shorter now */
     node->link = LINK_DOWN;
-    for (uint32_t i = node->live; i != NONE; i = s->insts[i].next) {
+    for (uint32_t i = left ? NONE : node->live; i != NONE; i = s->insts[i].next) {
         s->insts[i].row.unreachable = true;
         put_row(s, i);
         arm_lost(s, i, since_ms);
@@ -213,7 +213,7 @@ void node_event(struct fr_sched *s, const struct fr_event *ev)
     if (ev->kind == FR_EV_NODE_UP)
         node_up(s, ev->node);
     else if (ev->kind == FR_EV_NODE_DOWN)
-        node_down(s, ev->node, ev->since_ms);
+        node_down(s, ev->node, ev->since_ms, ev->value);
     else if (ev->kind == FR_EV_NODE_REFUSED)
         node_refused(s, ev->node, ev->cause);
     else

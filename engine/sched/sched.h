@@ -123,7 +123,8 @@ enum fr_event_kind {
      * there waits connect.retry_for (0: for ever; anew if no TICK came for long), and until the
      * first try has ended or should have, then fails as unreachable, which may be retried. */
     FR_EV_NODE_UP,   /* connected, hello done: live attempts there are queried */
-    FR_EV_NODE_DOWN, /* unreachable; since_ms: of its last reply, lost_after counts from there */
+    FR_EV_NODE_DOWN, /* unreachable; since_ms: of its last reply, lost_after counts from there.
+                      * value: it was left, as all that was sent there has ended: no outage */
     /* cannot be used (host key, login, no flownode): what is to start there fails with cause (NONE:
      * start_failed), without retry, until a NODE_UP; live attempts are left alone */
     FR_EV_NODE_REFUSED,

@@ -32,6 +32,7 @@ struct fr_slurm_submit {
     const char *flownode; /* absolute path of the program, for the script */
     int64_t kill_wait_ms; /* KillWait of the cluster; 0: Slurm's default */
     int64_t lease_ms;     /* of the allocation; 0: none */
+    bool binds;           /* the cluster's steps may be bound to CPUs: this one is not to be */
     /* Of an array: n of them, ascending, as of the life; tag and folder are those of any element.
      * The script makes the folder of its element. */
     const int64_t *elements;
@@ -95,6 +96,7 @@ struct fr_slurm_config {
     int version[2];   /* 22, 5; 0: it does not say */
     char cluster[64]; /* ClusterName */
     bool cgroups;     /* ProctrackType is cgroup */
+    bool binds;       /* TaskPlugin binds steps to CPUs, or it does not say */
     bool accounting;  /* AccountingStorageType is slurmdbd */
     int rpc; /* for fr_cluster_limit(): half of what its rate limit allows in a minute; 0: none */
     int64_t min_age_ms, kill_wait_ms;

@@ -224,6 +224,8 @@ static void read_setting(struct fr_str key, struct fr_str value, struct fr_slurm
         fr_visible(c->cluster, sizeof(c->cluster), value.p, value.n);
     } else if (fr_str_is(key, "ProctrackType")) {
         c->cgroups = has(value, "cgroup");
+    } else if (fr_str_is(key, "TaskPlugin")) {
+        c->binds = has(value, "affinity") || has(value, "cgroup");
     } else if (fr_str_is(key, "AccountingStorageType")) {
         c->accounting = has(value, "slurmdbd");
     } else if (fr_str_is(key, "SlurmctldParameters")) {
@@ -241,7 +243,7 @@ enum fr_rc fr_slurm_config_read(struct fr_str out, struct fr_slurm_config *c, st
 {
     struct fr_str rest = out, line;
 
-    *c = (struct fr_slurm_config){0};
+    *c = (struct fr_slurm_config){.binds = true};
     while (fr_next_line(&rest, &line)) {
         const char *is = line.n > 0 ? memchr(line.p, '=', line.n) : NULL;
 

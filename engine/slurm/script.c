@@ -104,8 +104,7 @@ const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *ar
     /* --export=NONE of sbatch would make srun start its steps without PATH. The step must not hold
      * an input or an output that a process may keep (node/keep.h). */
     static const char srun[] = "exec srun -Q -N%d -n%d --ntasks-per-node=1 --overlap --mem=0 "
-                               "--kill-on-bad-exit=0 --wait=0 --cpu-bind=none --input=none "
-                               "-o none";
+                               "--kill-on-bad-exit=0 --wait=0%s --input=none -o none";
     const struct fr_slurm_container *c = &s->spec->container;
     struct fr_buf b = {0};
     const char *text;
@@ -115,7 +114,8 @@ const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *ar
         put_element(&b, s, arena);
     if (c->pyxis != NULL) /* where keepers have their homes: the same path on all nodes */
         fr_buf_text(&b, "b=${SLURM_TMPDIR:-${TMPDIR:-/tmp}}\n");
-    fr_buf_fmt(&b, srun, s->spec->nodes, s->spec->nodes);
+    /* where there is nothing to bind with, srun complains of the option */
+    fr_buf_fmt(&b, srun, s->spec->nodes, s->spec->nodes, s->binds ? " --cpu-bind=none" : "");
     if (c->pyxis != NULL)
         put_pyxis(&b, s);
     else if (c->apptainer != NULL)

@@ -36,6 +36,14 @@ static bool one_word(const char *text)
     return n > 0 && n <= WORD_MAX;
 }
 
+/* "a,,b" */
+static bool lacks_name(const char *list)
+{
+    size_t n = strlen(list);
+
+    return list[0] == ',' || (n > 0 && list[n - 1] == ',') || strstr(list, ",,") != NULL;
+}
+
 static bool only_digits(const char *text)
 {
     return text[0] != '\0' && strspn(text, "0123456789") == strlen(text);
@@ -49,6 +57,8 @@ void read_slurm_word(struct loader *l, const struct fr_yaml *y, const struct fie
         return;
     if (!one_word(text) || text[0] == '-')
         refuse(l, y, f->name, text, "one word that does not begin with '-'");
+    else if (lacks_name(text))
+        refuse(l, y, f->name, text, "a name on both sides of each comma");
     else
         *(const char **)(void *)((char *)target + f->at) = text;
 }

@@ -71,6 +71,8 @@ def run(what, attempts, on, ends):
             t.same("%s: it goes on" % what, {x["state"] for x in status()["tasks"]}, {"running"})
             open("go.%d" % no, "w").close()
     t.same(what + ": exit status", going.ended(), 0 if ends is None else 1)
+    t.check(what + ": an end that is planned is no outage", "is unreachable" not in going.text(), going.text())
+    t.check(what + ": and srun complains of nothing", "cpu binding" not in going.text(), going.text())
     got = status()
     t.same(what, {(x["state"], x["cause"], x["attempts"]) for x in got["tasks"]},
            {("succeeded" if ends is None else "failed", ends or "exit", len(attempts))})

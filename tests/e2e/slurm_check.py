@@ -163,6 +163,7 @@ def clusters():
     code, text = sh(flowrun, "p.yaml")
     t.same("and no job is asked of it", code, 6)
     t.has("which is said", text, "Slurm 20.02 is too old; expected 20.11 or later")
+    refused()
     conf(sinfo="up|infinite|4|1-infinite|(null)|all*\n")
     code, lines, cluster = check("a: {time: 1h}")
     t.same("another sinfo", (code, cluster["allocations"]), (6, []))
@@ -172,6 +173,19 @@ def clusters():
     t.same("no controller", (code, cluster["version"]), (6, ""))
     t.same("is named", lines, ["FILE:2:3: scontrol show config: slurm_load_ctl_conf error: Unable to contact slurm controller "
                                "(connect failure)"])
+
+
+def refused():
+    """What Slurm refuses is said with the place of the allocation, or of the key that its words are about."""
+    conf()
+    inventory("other: {time: 1h}", "a: {time: 1h, partition: all}")
+    for words, column in (("Requested time limit is invalid", 15), ("Invalid partition name specified", 30), ("Invalid account", 5)):
+        with open("cluster/switch/refuse", "w") as f:
+            f.write("1 %s\n" % words)
+        code, text = sh(flowrun, "p.yaml")
+        t.same(words, code, 6)
+        t.has("and where", text, "t@a1 failed: %s/nodes.yaml:6:%d: Slurm refuses allocation 'a': " % (t.folder, column))
+        t.has("in its words", text, words)
 
 
 # ---- real ----

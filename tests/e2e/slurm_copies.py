@@ -168,6 +168,7 @@ def shares(given):
     open("shared", "w").close()
     t.same("all tasks run", run.ended(), 0)
     t.same("at their places", len(began("s")), 11)
+    t.has("a job that goes to another place is not given back", run.text(), "left: its job serves another place now")
     t.same("in the jobs that there were", len({open(name + ".s").read() for name in began("s")}), given)
     t.same("one row each", sorted(shape(row) for row in rows()), [("wide", k + 1, 1, "over", 1, "stopped") for k in range(11)])
     t.same("the others have never begun", sum(row["start_wall"] > 0 for row in rows()), given)

@@ -219,6 +219,6 @@ if t.check("Slurm is up", s.start(), s.report()):
     for row in CHECKED:
         compare(row, checked)
     for keys, words, theirs in RUN:
-        compare((keys, words, theirs, "there is no allocation a: " + (theirs if same_words else "")), run)
+        compare((keys, words, theirs, "5: Slurm refuses allocation 'a': " + (theirs if same_words else "")), run)
 s.stop()
 t.finish()

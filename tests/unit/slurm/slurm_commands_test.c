@@ -92,7 +92,8 @@ static void test_array(void)
                                 .comment = "flowrun:1:x",
                                 .flownode = "/w/bin/flownode",
                                 .elements = elements,
-                                .n_elements = 5};
+                                .n_elements = 5,
+                                .binds = true};
     struct fr_arena arena = {0};
     char tag[33];
 
@@ -130,7 +131,8 @@ static void test_others(void)
                                                   {"B", 0},           {OTHERS "00003", 4}};
     static const struct fr_slurm_id ids[] = {{4711, 0}, {9, 1}, {9, 108}};
     struct fr_allocation_spec spec = {.nodes = 2};
-    struct fr_slurm_submit s = {.spec = &spec, .folder = "/w x/it's", .flownode = "/w/$b/flownode"};
+    struct fr_slurm_submit s = {
+        .spec = &spec, .folder = "/w x/it's", .flownode = "/w/$b/flownode", .binds = true};
     struct fr_slurm_step step = {4711, "nid001", "/w/alloc/T", "/w/bin/flownode", 2};
     struct fr_arena arena = {0};
 
@@ -140,6 +142,9 @@ static void test_others(void)
                "exec srun -Q -N2 -n2 --ntasks-per-node=1 --overlap --mem=0 --kill-on-bad-exit=0 "
                "--wait=0 --cpu-bind=none --input=none -o none '/w/$b/flownode' keep --alloc "
                "'/w x/it'\\''s'\n");
+    check_row("where nothing is bound, srun is not told of it");
+    s.binds = false;
+    CHECK(strstr(fr_slurm_script(&s, &arena), " --wait=0 --input=none ") != NULL);
     s.kill_wait_ms = 30000;
     s.lease_ms = 1800000;
     CHECK(strstr(fr_slurm_script(&s, &arena), "s' --kill-wait 30 --lease 1800\n") != NULL);
@@ -331,28 +336,33 @@ static void test_config(void)
                                "ProctrackType           = proctrack/linuxproc\n"
                                "SlurmctldParameters     = (null)\n"
                                "SLURM_VERSION           = 22.05.8\n"
+                               "TaskPlugin              = task/none\n"
                                "\nSlurmctld(primary) at vm is UP\n";
     static const char other[] = "AccountingStorageType   = accounting_storage/slurmdbd\n"
                                 "ProctrackType           = proctrack/cgroup\n"
                                 "SlurmctldParameters     = "
                                 "enable_configless,rl_enable,rl_refill_rate=4,rl_refill_period=10\n"
-                                "SLURM_VERSION           = 24.11.5\n";
+                                "SLURM_VERSION           = 24.11.5\n"
+                                "TaskPlugin              = task/cgroup,task/affinity\n";
     struct fr_slurm_config c;
     struct fr_err err = {0};
 
     check_row("22.05");
     CHECK_INT(fr_slurm_config_read(FR_STR(said), &c, &err), FR_OK);
     CHECK(c.version[0] == 22 && c.version[1] == 5 && !c.cgroups && !c.accounting);
+    CHECK(!c.binds);
     CHECK_TEXT(c.cluster, "e2e");
     CHECK(c.min_age_ms == 300000 && c.kill_wait_ms == 30000 && c.max_array == 1001 && c.rpc == 0);
     check_row("24.11, with a rate limit");
     CHECK_INT(fr_slurm_config_read(FR_STR(other), &c, &err), FR_OK);
     CHECK(c.version[0] == 24 && c.version[1] == 11 && c.cgroups && c.accounting);
+    CHECK(c.binds);
     CHECK_INT(c.rpc, 12); /* half of 24 a minute */
     check_row("rate limits");
     fr_slurm_config_read(FR_STR("SlurmctldParameters = rl_enable\nSLURM_VERSION = 23.11\n"), &c,
                          &err);
     CHECK_INT(c.rpc, 60);
+    CHECK(c.binds); /* it does not say */
     fr_slurm_config_read(FR_STR("SlurmctldParameters = rl_enable,rl_refill_rate=0\n"), &c, &err);
     CHECK_INT(c.rpc, 1);
     check_row("something else");

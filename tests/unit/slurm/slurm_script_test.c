@@ -53,7 +53,8 @@ static void test_scripts(void)
         struct fr_slurm_submit s = {.spec = &rows[i].spec,
                                     .folder = "/w/x/alloc/T",
                                     .flownode = "/w/bin/flownode",
-                                    .kill_wait_ms = 30000};
+                                    .kill_wait_ms = 30000,
+                                    .binds = true};
 
         check_row(rows[i].name);
         CHECK_TEXT(fr_slurm_script(&s, &arena), rows[i].want);
