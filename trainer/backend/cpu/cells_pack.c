@@ -164,77 +164,49 @@ CELLS void KERNEL(widen)(float *dst, const void *src, enum tr_dtype type, int64_
 
 /* ---- transposed ---- */
 
-/* LANES cells in a row and a column, src in rows ld bytes apart, dst ldd cells. */
-#if CPU_LEVEL == 2
-INLINE void turn(float *dst, int64_t ldd, const char *src, int64_t ld)
+/* Row r of a turned square. Pairs of bf16 become two rows of f32. */
+INLINE void store_turned(float *dst, int64_t ldd, int64_t r, vec x, const enum tr_dtype type)
 {
-#pragma GCC unroll 2
-    for (int64_t q = 0; q < 2; q++) {
-        __m256 x[4], t[4];
+    if (type != TR_BF16) {
+        VEC(storeu_ps)(dst + r * ldd, x);
+        return;
+    }
+    VEC(storeu_ps)(dst + 2 * r * ldd, lower_half(x));
+    VEC(storeu_ps)(dst + (2 * r + 1) * ldd, upper_half(x));
+}
+
+/* LANES words of 32 bits in a row and a column, src in rows ld bytes apart, dst ldd words. By
+ * rounds of interleaving, the first of which are loads: x takes four words of every fourth row. */
+INLINE void turn(float *dst, int64_t ldd, const char *src, int64_t ld, const enum tr_dtype type)
+{
+#pragma GCC unroll 4
+    for (int64_t q = 0; q < LANES / 4; q++) {
+        vec x[4], t[4];
 
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            const char *at = src + i * ld + 16 * q;
-
-            x[i] = _mm256_castps128_ps256(_mm_loadu_ps((const void *)at));
-            x[i] = _mm256_insertf128_ps(x[i], _mm_loadu_ps((const void *)(at + 4 * ld)), 1);
+        for (int i = 0; i < 4; i++)
+            x[i] = quarters(src + i * ld + 16 * q, 4 * ld);
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            t[i] = VEC(unpacklo_ps)(x[2 * i], x[2 * i + 1]);
+            t[i + 2] = VEC(unpackhi_ps)(x[2 * i], x[2 * i + 1]);
         }
 #pragma GCC unroll 2
         for (int i = 0; i < 2; i++) {
-            t[i] = _mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]);
-            t[i + 2] = _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]);
-        }
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) {
-            float *to = dst + (4 * q + 2 * i) * ldd;
+            int64_t r = 4 * q + 2 * i;
 
-            _mm256_storeu_ps(to, _mm256_shuffle_ps(t[2 * i], t[2 * i + 1], 0x44));
-            _mm256_storeu_ps(to + ldd, _mm256_shuffle_ps(t[2 * i], t[2 * i + 1], 0xee));
+            store_turned(dst, ldd, r, VEC(shuffle_ps)(t[2 * i], t[2 * i + 1], 0x44), type);
+            store_turned(dst, ldd, r + 1, VEC(shuffle_ps)(t[2 * i], t[2 * i + 1], 0xee), type);
         }
     }
 }
-#else
-/* By four rounds of interleaving. The first two are loads: x takes four cells of every fourth row.
- */
-INLINE void turn(float *dst, int64_t ldd, const char *src, int64_t ld)
-{
-#pragma GCC unroll 4
-    for (int64_t q = 0; q < 4; q++) {
-        __m512i x[4], t[4];
-
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            const char *at = src + i * ld + 16 * q;
-
-            x[i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)at));
-#pragma GCC unroll 3
-            for (int k = 1; k < 4; k++)
-                x[i] =
-                    _mm512_mask_broadcast_i32x4(x[i], (__mmask16)(0xf << 4 * k),
-                                                _mm_loadu_si128((const void *)(at + 4 * k * ld)));
-        }
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) {
-            t[i] = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
-            t[i + 2] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
-        }
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) {
-            float *to = dst + (4 * q + 2 * i) * ldd;
-
-            _mm512_storeu_si512(to, _mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]));
-            _mm512_storeu_si512(to + ldd, _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
-        }
-    }
-}
-#endif
 
 CELLS void KERNEL(turn)(const struct cpu_turn *t)
 {
     for (int64_t i = 0; i < t->rows; i += LANES)
         for (int64_t j = 0; j < t->cols; j += LANES)
             turn(t->dst + j * t->ldd + i, t->ldd, (const char *)(t->src + i * t->lds + j),
-                 t->lds * CELL);
+                 t->lds * CELL, TR_F32);
 }
 
 /* Cells [i, i+LANES) of stored row j of src (n, k). */
@@ -261,28 +233,32 @@ INLINE void bring_block(const struct cpu_pack *p, int64_t i, int64_t j, const en
             __builtin_prefetch(at + c * p->ld * size);
 }
 
-/* Cells [i, i+LANES) of as many columns from j on, of src (n, k): into columns of a panel. */
+/* Rows of a panel that a turned square gives. */
+INLINE int64_t turned_rows(const enum tr_dtype type)
+{
+    return type == TR_BF16 ? 2 * LANES : LANES;
+}
+
+/* Cells [i, i + turned_rows) of LANES columns from j on, of src (n, k): into columns of a panel. */
 INLINE void turn_block(const struct cpu_pack *p, int64_t i, int64_t j, float *at,
                        const enum tr_dtype type)
 {
-    int64_t size = type == TR_F32 ? 4 : 2, step = type == TR_NONE ? 2 : 1;
-    int64_t rows = cpu_cells_of(p->k, p->f32) - i;
+    int64_t size = type == TR_F32 ? 4 : 2, step = type == TR_NONE ? 2 : 1, n = turned_rows(type);
+    int64_t rows = cpu_least(cpu_cells_of(p->k, p->f32) - i, n);
     float x[LANES][LANES], y[LANES][PANEL];
 
     bring_block(p, i, j, type);
-    if ((type == TR_F32 || type == TR_NONE) && j + LANES <= p->n && (i + LANES) * step <= p->k) {
-        turn(at, PANEL, (const char *)p->src + j * p->ld * size + i * CELL, p->ld * size);
+    if (type != TR_F16 && j + LANES <= p->n && (i + n) * step <= p->k) {
+        turn(at, PANEL, (const char *)p->src + (j * p->ld + i * step) * size, p->ld * size, type);
         return;
     }
-    for (int64_t c = 0; c < LANES; c++)
-        VEC(storeu_ps)(x[c], j + c < p->n ? turned_at(p, i, j + c, type) : VEC(setzero_ps)());
-    if (rows >= LANES) {
-        turn(at, PANEL, (const char *)x, sizeof x[0]);
-        return;
+    for (; rows > 0; i += LANES, at += LANES * PANEL, rows -= LANES) {
+        for (int64_t c = 0; c < LANES; c++)
+            VEC(storeu_ps)(x[c], j + c < p->n ? turned_at(p, i, j + c, type) : VEC(setzero_ps)());
+        turn(y[0], PANEL, (const char *)x, sizeof x[0], TR_F32);
+        for (int64_t r = 0; r < cpu_least(rows, LANES); r++)
+            VEC(storeu_ps)(at + r * PANEL, VEC(loadu_ps)(y[r]));
     }
-    turn(y[0], PANEL, (const char *)x, sizeof x[0]);
-    for (int64_t r = 0; r < rows; r++)
-        VEC(storeu_ps)(at + r * PANEL, VEC(loadu_ps)(y[r]));
 }
 
 INLINE void pack_turned(const struct cpu_pack *p, const enum tr_dtype type)
@@ -290,7 +266,7 @@ INLINE void pack_turned(const struct cpu_pack *p, const enum tr_dtype type)
     int64_t cells = cpu_cells_of(p->k, p->f32);
 
     for (int64_t j = 0; j < p->n; j += PANEL)
-        for (int64_t i = 0; i < cells; i += LANES) {
+        for (int64_t i = 0; i < cells; i += turned_rows(type)) {
             float *at = (float *)p->dst + j * cells + i * PANEL;
 
             turn_block(p, i, j, at, type);
@@ -321,9 +297,9 @@ CELLS void cpu_pack_across(const struct cpu_pack *p, int64_t apart)
                 _mm512_storeu_ps(x[r], some.low);
                 _mm512_storeu_ps(x[r] + 16, some.high);
             }
-            turn(to, apart, (const char *)x, sizeof x[0]);
+            turn(to, apart, (const char *)x, sizeof x[0], TR_F32);
             if (j + 16 < p->n)
-                turn(to + 16 * apart, apart, (const char *)(x[0] + 16), sizeof x[0]);
+                turn(to + 16 * apart, apart, (const char *)(x[0] + 16), sizeof x[0], TR_F32);
         }
 }
 #endif

@@ -75,13 +75,27 @@ static __attribute__((noinline)) void store_kept(const struct cpu_strip *s, cons
                        .type = s->half != NULL ? TR_BF16 : TR_F32});
 }
 
+INLINE void store_halves_of(uint16_t *c, int64_t ldc, const struct sums *sum, const int m,
+                            const int v)
+{
+#pragma GCC unroll 14
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < v; j++)
+            store_halves(c + i * ldc + LANES * j, LANES, to_bf16(sum->v[i][j]));
+}
+
 INLINE void store_sums(const struct cpu_strip *s, const struct sums *sum, const int m, const int v)
 {
-    bool direct = s->half == NULL && !s->scales && s->n == v * LANES;
+    bool whole = !s->scales && s->n == v * LANES, direct = whole && s->half == NULL;
     struct kept kept;
     float *c = direct ? s->c : kept.v[0];
     int64_t ldc = direct ? s->ldc : PANEL; /* in a local: vector stores may alias all memory */
 
+    if (whole && !direct) {
+        store_halves_of(s->half, s->ldc, sum, m, v);
+        return;
+    }
 #pragma GCC unroll 14
     for (int i = 0; i < m; i++)
 #pragma GCC unroll 2

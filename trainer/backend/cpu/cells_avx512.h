@@ -1,0 +1,107 @@
+/* Vectors of AVX-512: a part of cells_simd.h, which includes it. */
+#ifndef TR_BACKEND_CPU_CELLS_AVX512_H
+#define TR_BACKEND_CPU_CELLS_AVX512_H
+
+INLINE mask within(int64_t from, int64_t n)
+{
+    uint32_t end = n >= LANES ? 0xffffU : n <= 0 ? 0 : (1U << n) - 1;
+    uint32_t begin = from >= LANES ? 0xffffU : from <= 0 ? 0 : (1U << from) - 1;
+
+    return (mask)(end & ~begin);
+}
+
+INLINE bool any(mask some)
+{
+    return some != 0;
+}
+
+INLINE vec select_lanes(mask some, vec x, vec otherwise)
+{
+    return _mm512_mask_mov_ps(otherwise, some, x);
+}
+
+INLINE vec load_part(const float *p, int64_t n)
+{
+    return _mm512_maskz_loadu_ps(within(0, n), p);
+}
+
+INLINE void store_part(float *p, int64_t n, vec x)
+{
+    _mm512_mask_storeu_ps(p, within(0, n), x);
+}
+
+INLINE half_vec load_halves(const uint16_t *p, int64_t n)
+{
+    return _mm256_maskz_loadu_epi16(within(0, n), p);
+}
+
+INLINE void store_halves(uint16_t *p, int64_t n, half_vec x)
+{
+    _mm256_mask_storeu_epi16(p, within(0, n), x);
+}
+
+INLINE vec widen(half_vec x)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
+INLINE vec lower_half(vec x)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 16));
+}
+
+INLINE vec upper_half(vec x)
+{
+    return _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32((int)0xffff0000)));
+}
+
+INLINE vec quarters(const char *p, int64_t ld)
+{
+    __m512i x = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)p));
+
+#pragma GCC unroll 3
+    for (int k = 1; k < 4; k++)
+        x = _mm512_mask_broadcast_i32x4(x, (__mmask16)(0xf << 4 * k),
+                                        _mm_loadu_si128((const void *)(p + k * ld)));
+    return _mm512_castsi512_ps(x);
+}
+
+/* To nearest even; NaN stays NaN. The instruction of BF16 takes subnormal numbers as 0. */
+INLINE half_vec to_bf16(vec x)
+{
+#ifdef CPU_PAIRS
+    return (half_vec)_mm512_cvtneps_pbh(x);
+#else
+    __m512i u = _mm512_castps_si512(x), high = _mm512_srli_epi32(u, 16);
+    __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    __m512i near = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(HALF_UP)));
+
+    near = _mm512_srli_epi32(near, 16);
+    near = _mm512_mask_or_epi32(near, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), high,
+                                _mm512_set1_epi32(BF16_QUIET));
+    return _mm512_cvtepi32_epi16(near);
+#endif
+}
+
+INLINE float sum_of(vec x)
+{
+    return _mm512_reduce_add_ps(x);
+}
+
+INLINE float max_of(vec x)
+{
+    return _mm512_reduce_max_ps(x);
+}
+
+INLINE vec nearest(vec x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* x 2^k where below <= at, else 0. NaN counts as more. */
+INLINE vec scale_above(vec x, vec k, vec at, vec below)
+{
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(at, below, _CMP_NLT_UQ), x, k);
+}
+
+#endif
