@@ -225,6 +225,9 @@ struct fr_resolver run_resolver(struct run_scope *scope);
 /* Returns rc, that of a value of the scope; notes whether an expression has none. */
 enum fr_rc run_value(const struct run_scope *scope, enum fr_rc rc);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
+/* fan.c: FR_REF_ALL, FR_REF_ITEMS and FR_REF_BEST */
+enum fr_rc run_fan_value(const struct fr_run *run, const struct fr_ref *ref, struct fr_buf *out,
+                         struct fr_err *err);
 
 const struct fr_secret *run_secret_find(const struct fr_spec *spec, const char *name);
 /* Calls fn for each reference in env and with of the action, until it returns false. */

@@ -495,6 +495,10 @@ static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, 
     switch (ref->kind) {
     case FR_REF_OUTPUT:
         return get_output(scope, ref, out, err);
+    case FR_REF_ALL:
+    case FR_REF_ITEMS:
+    case FR_REF_BEST:
+        return run_fan_value(scope->run, ref, out, err);
     case FR_REF_MATRIX:
         fr_buf_text(
             out,

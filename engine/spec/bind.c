@@ -27,21 +27,22 @@ static struct fr_expr *no_value(struct text_reader *r)
     return literal(r, "");
 }
 
-static struct fr_expr *wrong(struct text_reader *r, const struct expr_path *path,
-                             const char *expected, const char *what)
+struct fr_expr *bind_wrong(struct text_reader *r, const struct expr_path *path,
+                           const char *expected, const char *what)
 {
     complain(r->l, pos_inside(r, path->at), expected, "%s", what != NULL ? what : "");
     return no_value(r);
 }
 
-static struct fr_expr *shape_wrong(struct text_reader *r, const struct expr_path *path,
-                                   const char *expected)
+struct fr_expr *bind_shape_wrong(struct text_reader *r, const struct expr_path *path,
+                                 const char *expected)
 {
-    return wrong(r, path, expected, fr_arena_fmt(r->l->arena, "'%s' is not complete", path->text));
+    return bind_wrong(r, path, expected,
+                      fr_arena_fmt(r->l->arena, "'%s' is not complete", path->text));
 }
 
-static struct fr_expr *unknown(struct text_reader *r, const struct expr_path *path,
-                               const struct hint *hint, const char *what)
+struct fr_expr *bind_unknown(struct text_reader *r, const struct expr_path *path,
+                             const struct hint *hint, const char *what)
 {
     complain_near(r->l, pos_inside(r, path->at), hint, "unknown %s '%s'", what, hint->word);
     return no_value(r);
@@ -58,7 +59,7 @@ static struct fr_expr *reference(struct text_reader *r, const struct expr_path *
 }
 
 /* Names that are known when the task starts may stand here only if allowed. */
-static bool may(struct text_reader *r, const struct expr_path *path, unsigned kind)
+bool bind_may(struct text_reader *r, const struct expr_path *path, unsigned kind)
 {
     const char *expected = kind == ALLOW_SECRETS ? "it in env: of a task or in with: of notify"
                            : kind == ALLOW_STATE ? "it in when:"
@@ -68,10 +69,11 @@ static bool may(struct text_reader *r, const struct expr_path *path, unsigned ki
 
     if ((r->allow & kind) != 0)
         return true;
-    wrong(r, path, expected,
-          fr_arena_fmt(r->l->arena,
-                       early ? "'%s' is not known when the file is read" : "'%s' cannot stand here",
-                       path->text));
+    bind_wrong(
+        r, path, expected,
+        fr_arena_fmt(r->l->arena,
+                     early ? "'%s' is not known when the file is read" : "'%s' cannot stand here",
+                     path->text));
     return false;
 }
 
@@ -81,7 +83,7 @@ static struct fr_expr *bind_param(struct text_reader *r, const struct expr_path 
     const char **names;
 
     if (path->n != 2 || path->part[1].called)
-        return shape_wrong(r, path, "params.NAME");
+        return bind_shape_wrong(r, path, "params.NAME");
     for (size_t i = 0; i < spec->n_params; i++)
         if (strcmp(spec->params[i].name, path->part[1].name) == 0) {
             struct fr_expr *e = literal(r, spec->params[i].value ? spec->params[i].value : "");
@@ -97,7 +99,7 @@ static struct fr_expr *bind_param(struct text_reader *r, const struct expr_path 
         return NULL;
     for (size_t i = 0; i < spec->n_params; i++)
         names[i] = spec->params[i].name;
-    return unknown(
+    return bind_unknown(
         r, path, &(struct hint){"a name under params:", path->part[1].name, names, spec->n_params},
         "param");
 }
@@ -127,11 +129,11 @@ static struct fr_expr *bind_variable(struct text_reader *r, const struct expr_pa
     const char *name = path->part[1].name, *value;
 
     if (path->n != 2 || path->part[1].called)
-        return shape_wrong(r, path, "env.NAME");
+        return bind_shape_wrong(r, path, "env.NAME");
     value = opts->getenv ? opts->getenv(opts->getenv_self, name) : NULL;
     if (value == NULL)
-        return wrong(r, path, "it in the environment of flowrun, or a param",
-                     fr_arena_fmt(r->l->arena, "variable %s is not set", name));
+        return bind_wrong(r, path, "it in the environment of flowrun, or a param",
+                          fr_arena_fmt(r->l->arena, "variable %s is not set", name));
     value = load_keep(r->l, fr_arena_dup(r->l->arena, value));
     return value != NULL && note_variable(r->l, name, value) ? literal(r, value) : NULL;
 }
@@ -162,37 +164,17 @@ static bool bind_where(struct text_reader *r, const struct expr_path *path, stru
         return false;
     for (size_t i = 0; i < spec->n_nodes; i++)
         names[i] = spec->nodes[i].name;
-    unknown(r, path, &(struct hint){"a name of the inventory", on->arg, names, spec->n_nodes},
-            "node");
+    bind_unknown(r, path, &(struct hint){"a name of the inventory", on->arg, names, spec->n_nodes},
+                 "node");
     return false;
 }
 
-static struct fr_expr *bind_output(struct text_reader *r, const struct expr_path *path)
+struct fr_expr *bind_use(struct text_reader *r, const struct expr_path *path, struct fr_ref ref)
 {
-    struct fr_ref ref = {.kind = FR_REF_OUTPUT, .task = -1};
-    struct output_use *use;
-    struct fr_expr *e;
-    size_t at;
+    struct fr_expr *e = reference(r, path, ref);
+    struct output_use *use = load_alloc(r->l, 1, sizeof(*use));
 
-    if (!may(r, path, ALLOW_OUTPUTS))
-        return literal(r, "");
-    if (path->n > 1)
-        ref.task = find_task(r->l, path->part[1].name);
-    if (path->n > 1 && ref.task < 0)
-        return unknown(r, path,
-                       &(struct hint){.word = path->part[1].name,
-                                      .words = task_names(r->l),
-                                      .n_words = r->l->tasks->n},
-                       "task");
-    if (!bind_where(r, path, &ref, &at))
-        return literal(r, "");
-    if (path->n != at + 2 || strcmp(path->part[at].name, "outputs") != 0 || path->part[at].called ||
-        path->part[at + 1].called)
-        return shape_wrong(r, path,
-                           "tasks.NAME.outputs.KEY, tasks.NAME.on('NODE').outputs.KEY or "
-                           "tasks.NAME.on_head.outputs.KEY");
-    ref.name = path->part[at + 1].name;
-    if ((e = reference(r, path, ref)) == NULL || (use = load_alloc(r->l, 1, sizeof(*use))) == NULL)
+    if (e == NULL || use == NULL)
         return NULL;
     *use = (struct output_use){.next = r->l->uses,
                                .ref = &e->ref,
@@ -203,6 +185,36 @@ static struct fr_expr *bind_output(struct text_reader *r, const struct expr_path
     return e;
 }
 
+static struct fr_expr *bind_output(struct text_reader *r, const struct expr_path *path)
+{
+    struct fr_ref ref = {.kind = FR_REF_OUTPUT, .task = -1};
+    size_t at;
+
+    if (!bind_may(r, path, ALLOW_OUTPUTS))
+        return literal(r, "");
+    if (path->n > 1)
+        ref.task = find_task(r->l, path->part[1].name);
+    if (path->n > 1 && ref.task < 0)
+        return bind_unknown(r, path,
+                            &(struct hint){.word = path->part[1].name,
+                                           .words = task_names(r->l),
+                                           .n_words = r->l->tasks->n},
+                            "task");
+    if (path->n > 2 && !path->part[2].called &&
+        (strcmp(path->part[2].name, "all") == 0 || strcmp(path->part[2].name, "items") == 0))
+        return bind_instances(r, path, ref.task);
+    if (!bind_where(r, path, &ref, &at))
+        return literal(r, "");
+    if (path->n != at + 2 || strcmp(path->part[at].name, "outputs") != 0 || path->part[at].called ||
+        path->part[at + 1].called)
+        return bind_shape_wrong(
+            r, path,
+            "tasks.NAME.outputs.KEY, tasks.NAME.on('NODE').outputs.KEY, "
+            "tasks.NAME.on_head.outputs.KEY, tasks.NAME.all.KEY or tasks.NAME.items");
+    ref.name = path->part[at + 1].name;
+    return bind_use(r, path, ref);
+}
+
 static struct fr_expr *bind_matrix(struct text_reader *r, const struct expr_path *path)
 {
     const struct fr_items *items = r->l->user != NULL ? r->l->user->items : NULL;
@@ -210,19 +222,19 @@ static struct fr_expr *bind_matrix(struct text_reader *r, const struct expr_path
     int at;
 
     if (path->n != 2 || path->part[1].called)
-        return shape_wrong(r, path, "matrix.NAME");
-    if (!may(r, path, ALLOW_RUN))
+        return bind_shape_wrong(r, path, "matrix.NAME");
+    if (!bind_may(r, path, ALLOW_RUN))
         return literal(r, "");
     if (items == NULL && r->l->bad_items)
         return no_value(r); /* its own mistakes were reported */
     if (items == NULL)
-        return wrong(r, path, "it in a task with matrix:",
-                     fr_arena_fmt(r->l->arena, "'%s': there is no matrix here", path->text));
+        return bind_wrong(r, path, "it in a task with matrix:",
+                          fr_arena_fmt(r->l->arena, "'%s': there is no matrix here", path->text));
     if ((at = fr_items_name(items, path->part[1].name)) < 0)
-        return unknown(r, path,
-                       &(struct hint){"a name of the matrix", path->part[1].name, items->names,
-                                      items->n_names},
-                       "name");
+        return bind_unknown(r, path,
+                            &(struct hint){"a name of the matrix", path->part[1].name, items->names,
+                                           items->n_names},
+                            "name");
     e = reference(r, path,
                   (struct fr_ref){.kind = FR_REF_MATRIX, .name = items->names[at], .index = at});
     if (e != NULL)
@@ -236,15 +248,15 @@ static struct fr_expr *bind_secret(struct text_reader *r, const struct expr_path
     const char **names = load_alloc(r->l, spec->n_secrets, sizeof(*names));
 
     if (path->n != 2 || path->part[1].called)
-        return shape_wrong(r, path, "secrets.NAME");
-    if (!may(r, path, ALLOW_SECRETS))
+        return bind_shape_wrong(r, path, "secrets.NAME");
+    if (!bind_may(r, path, ALLOW_SECRETS))
         return literal(r, "");
     for (size_t i = 0; names != NULL && i < spec->n_secrets; i++) {
         names[i] = spec->secrets[i].name;
         if (strcmp(names[i], path->part[1].name) == 0)
             return reference(r, path, (struct fr_ref){.kind = FR_REF_SECRET, .name = names[i]});
     }
-    return unknown(
+    return bind_unknown(
         r, path,
         &(struct hint){"a name under secrets:", path->part[1].name, names, spec->n_secrets},
         "secret");
@@ -267,13 +279,15 @@ static struct fr_expr *bind_member(struct text_reader *r, const struct expr_path
     const char *expected = word_list(r->l, root->names, n);
 
     if (path->n != 2 || path->part[1].called)
-        return shape_wrong(r, path, fr_arena_fmt(r->l->arena, "one of %s behind it", expected));
-    if (!may(r, path, ALLOW_RUN))
+        return bind_shape_wrong(r, path,
+                                fr_arena_fmt(r->l->arena, "one of %s behind it", expected));
+    if (!bind_may(r, path, ALLOW_RUN))
         return literal(r, "");
     for (size_t i = 0; i < n; i++)
         if (strcmp(root->names[i], path->part[1].name) == 0)
             return reference(r, path, (struct fr_ref){.kind = root->kind, .name = root->names[i]});
-    return unknown(r, path, &(struct hint){expected, path->part[1].name, root->names, n}, "name");
+    return bind_unknown(r, path, &(struct hint){expected, path->part[1].name, root->names, n},
+                        "name");
 }
 
 /* attempt, success(), failure(), always() */
@@ -283,8 +297,9 @@ static struct fr_expr *bind_single(struct text_reader *r, const struct expr_path
     bool attempt = strcmp(name, "attempt") == 0;
 
     if (path->n != 1 || path->part[0].called == attempt || path->part[0].arg != NULL)
-        return shape_wrong(r, path, fr_arena_fmt(r->l->arena, "%s%s", name, attempt ? "" : "()"));
-    if (!may(r, path, attempt ? ALLOW_RUN : ALLOW_STATE))
+        return bind_shape_wrong(r, path,
+                                fr_arena_fmt(r->l->arena, "%s%s", name, attempt ? "" : "()"));
+    if (!bind_may(r, path, attempt ? ALLOW_RUN : ALLOW_STATE))
         return literal(r, "");
     if (attempt)
         return reference(r, path, (struct fr_ref){.kind = FR_REF_ATTEMPT, .name = name});
@@ -302,13 +317,21 @@ static struct fr_expr *bind_single(struct text_reader *r, const struct expr_path
     }
 
 static const struct root roots[] = {
-    {.name = "params", .bind = bind_param},   {.name = "env", .bind = bind_variable},
-    {.name = "tasks", .bind = bind_output},   {.name = "matrix", .bind = bind_matrix},
-    MEMBERS("node", NODE, node_names),        MEMBERS("head", HEAD, head_names),
-    MEMBERS("nodes", NODES, nodes_names),     MEMBERS("run", RUN, run_names),
-    {.name = "secrets", .bind = bind_secret}, MEMBERS("schedule", SCHEDULE, schedule_names),
-    {.name = "attempt", .bind = bind_single}, {.name = "success", .bind = bind_single},
-    {.name = "failure", .bind = bind_single}, {.name = "always", .bind = bind_single},
+    {.name = "params", .bind = bind_param},
+    {.name = "env", .bind = bind_variable},
+    {.name = "tasks", .bind = bind_output},
+    {.name = "best", .bind = bind_best},
+    {.name = "matrix", .bind = bind_matrix},
+    MEMBERS("node", NODE, node_names),
+    MEMBERS("head", HEAD, head_names),
+    MEMBERS("nodes", NODES, nodes_names),
+    MEMBERS("run", RUN, run_names),
+    {.name = "secrets", .bind = bind_secret},
+    MEMBERS("schedule", SCHEDULE, schedule_names),
+    {.name = "attempt", .bind = bind_single},
+    {.name = "success", .bind = bind_single},
+    {.name = "failure", .bind = bind_single},
+    {.name = "always", .bind = bind_single},
 };
 
 struct fr_expr *bind_path(void *self, const struct expr_path *path)
@@ -322,12 +345,12 @@ struct fr_expr *bind_path(void *self, const struct expr_path *path)
         words[i] = root->name;
         if (strcmp(root->name, path->part[0].name) != 0)
             continue;
-        if (path->part[0].called && root->bind != bind_single)
-            return shape_wrong(r, path, "no '(' behind it");
+        if (path->part[0].called && root->bind != bind_single && root->bind != bind_best)
+            return bind_shape_wrong(r, path, "no '(' behind it");
         return root->bind != NULL ? root->bind(r, path) : bind_member(r, path, root);
     }
-    return unknown(r, path,
-                   &(struct hint){"params, tasks, node, run, env or a 'text'", path->part[0].name,
-                                  words, COUNT(roots)},
-                   "name");
+    return bind_unknown(r, path,
+                        &(struct hint){"params, tasks, node, run, env or a 'text'",
+                                       path->part[0].name, words, COUNT(roots)},
+                        "name");
 }

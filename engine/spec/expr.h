@@ -4,6 +4,10 @@
  *   params.x  env.X                       put in at load; no caller sees them afterwards
  *   tasks.t.outputs.k                     t's instance on the same node, else its only instance
  *   tasks.t.on('node').outputs.k   tasks.t.on_head.outputs.k
+ *   tasks.t.all.k                         a JSON list: of each instance its output, or null
+ *   tasks.t.items                         a JSON list of {key, state, node, matrix, outputs}
+ *   best(tasks.t.items, 'k')              that of them of which k, a number, is smallest ('-k':
+ *                                         largest); .key .state .node .matrix.x .outputs.k of it
  *   matrix.x                              of the row of the instance; null is the empty text
  *   node.name  .address .user .index .gpus .slots .labels .work .executor
  *   head.name  head.address  nodes.count  attempt  run.id  run.name  run.status (hooks)
@@ -13,10 +17,10 @@
  *   success()  failure()  always()        in when:
  *   'text' "text" 12 1.5 true false   ==  !=  <  <=  >  >=  &&  ||  !  ( )
  *
- * Every value is a text. == and != compare numbers when both sides read as numbers. A text that is
- * empty, false or the number 0 is false. a && b is a where a is false, else b; a || b is a where a
- * is true, else b; && binds closer than ||. Names were checked at load: evaluation can only fail
- * because the resolver has no value, or on memory.
+ * Every value is a text; a list or a map is JSON. == and != compare numbers when both sides read as
+ * numbers. A text that is empty, false or the number 0 is false. a && b is a where a is false, else
+ * b; a || b is a where a is true, else b; && binds closer than ||. Names were checked at load:
+ * evaluation can only fail because the resolver has no value, or on memory.
  */
 #ifndef FR_SPEC_EXPR_H
 #define FR_SPEC_EXPR_H
@@ -42,6 +46,9 @@ struct fr_text {
 
 enum fr_ref_kind {
     FR_REF_OUTPUT,   /* task, name (the output), where, node */
+    FR_REF_ALL,      /* task, name: that output of all its instances, a JSON list */
+    FR_REF_ITEMS,    /* task: its instances, a JSON list of maps */
+    FR_REF_BEST,     /* task, name, largest: of these the one that is best by output name; pick */
     FR_REF_MATRIX,   /* name, index: a value of the instance's item */
     FR_REF_NODE,     /* name: "name", "address", "index" …, of the instance's own node */
     FR_REF_HEAD,     /* name: "name", "address" */
@@ -58,10 +65,21 @@ enum fr_ref_kind {
 #define FR_OCCASIONS(X)                                                                            \
     X(TIME, "time")                                                                                \
     X(UNIX, "unix")                                                                                \
-    X(DATE, "date") X(NAME, "name") X(ZONE, "zone") X(ORIGIN, "origin") X(FROM, "interval_start")  \
+    X(DATE, "date")                                                                                \
+    X(NAME, "name") X(ZONE, "zone") X(ORIGIN, "origin") X(FROM, "interval_start")                  \
         X(TO, "interval_end") X(PREVIOUS, "previous_success")
 
 enum fr_ref_where { FR_WHERE_SAME, FR_WHERE_NODE, FR_WHERE_HEAD };
+
+/* What of an instance is meant: all of it as a JSON map, or a member of that. */
+enum fr_pick {
+    FR_PICK_WHOLE,
+    FR_PICK_KEY,
+    FR_PICK_STATE,
+    FR_PICK_NODE,
+    FR_PICK_MATRIX, /* pick_name: a name of the task's items */
+    FR_PICK_OUTPUT  /* pick_name: an output */
+};
 
 struct fr_ref {
     enum fr_ref_kind kind;
@@ -70,6 +88,9 @@ struct fr_ref {
     enum fr_ref_where where; /* OUTPUT: which instance */
     int node;                /* OUTPUT with FR_WHERE_NODE: index into fr_spec.nodes */
     int index;               /* MATRIX: of the name, in the task's items */
+    bool largest;            /* BEST: the largest, not the smallest */
+    enum fr_pick pick;       /* BEST */
+    const char *pick_name;
 };
 
 /* Who knows the values when an instance starts. get appends ref's value to out; FR_NOTFOUND (with a

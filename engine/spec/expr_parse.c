@@ -130,11 +130,37 @@ struct fr_expr *expr_literal(struct fr_arena *arena, const char *text)
     return e;
 }
 
-/* '(' [text] ')' after a name. */
+/* The names and dots of a path and the comma behind it. */
+static const char *parse_of(struct scan *s)
+{
+    size_t end = s->from;
+
+    while (end < s->end && (name_char(s->text[end]) || s->text[end] == '.'))
+        end++;
+    s->at = end;
+    while (s->at < s->end && isspace((unsigned char)s->text[s->at]))
+        s->at++;
+    if (s->at == s->end || s->text[s->at] != ',') {
+        wrong(s, "expected a path, a comma and a 'text'");
+        return NULL;
+    }
+    s->at++;
+    end -= s->from;
+    return fr_arena_text(s->p->arena, s->text + s->from, end);
+}
+
+/* '(' [[path ','] text] ')' after a name. */
 static bool parse_call(struct scan *s, struct expr_part *part)
 {
     part->called = true;
     next(s);
+    if (s->token == TOK_NAME) {
+        if ((part->of = parse_of(s)) == NULL)
+            return false;
+        next(s);
+        if (s->token != TOK_TEXT)
+            wrong(s, "expected a 'text'");
+    }
     if (s->token == TOK_TEXT) {
         part->arg = s->value;
         next(s);
@@ -157,7 +183,8 @@ static struct fr_expr *parse_path(struct scan *s)
             wrong(s, "expected a name after '.'");
             return NULL;
         }
-        part->name = s->value;
+        if ((part->name = s->value) == NULL) /* no memory */
+            return NULL;
         path.n++;
         path.end = s->at;
         next(s);
@@ -191,6 +218,8 @@ static struct fr_expr *parse_primary(struct scan *s)
 {
     struct fr_expr *e = NULL;
 
+    if (s->token == TOK_NAME && s->value == NULL) /* no memory */
+        return NULL;
     if (s->token == TOK_TEXT || s->token == TOK_NUMBER) {
         if (s->token == TOK_NUMBER && s->value != NULL && !is_number(s->value))
             wrong(s, "not a number");
@@ -205,6 +234,8 @@ static struct fr_expr *parse_primary(struct scan *s)
     } else if (is_sign(s, "(")) {
         next(s);
         e = parse_or(s);
+        if (e == NULL)
+            return NULL;
         if (!is_sign(s, ")"))
             wrong(s, "expected ')'");
         else
@@ -290,7 +321,7 @@ struct fr_expr *expr_parse(const struct expr_parser *p, const char *text, size_t
     }
     next(&s);
     e = parse_or(&s);
-    if (!s.failed && s.token != TOK_END)
+    if (!s.failed && e != NULL && s.token != TOK_END)
         wrong(&s, "expected the end of the expression, or an operator");
     return s.failed ? NULL : e;
 }

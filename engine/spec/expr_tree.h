@@ -2,7 +2,8 @@
  * The tree of an expression, and the parser that makes it. Internal to engine/spec.
  *
  * Grammar, loosest first: a || b, a && b, == != < <= > >=, !a, then (a), 'text', "text", number,
- * true, false, and a path: name { '.' name | '(' [text] ')' }. Names: letters, digits, _ and -.
+ * true, false, and a path: name { '.' name | '(' [[path ','] text] ')' }. Names: letters, digits, _
+ * and -.
  */
 #ifndef FR_SPEC_EXPR_TREE_H
 #define FR_SPEC_EXPR_TREE_H
@@ -36,6 +37,7 @@ struct fr_expr {
 struct expr_part {
     const char *name;
     bool called;     /* name(…) */
+    const char *of;  /* called with this path and a text; NULL: with a text alone */
     const char *arg; /* called with this text; NULL: name() */
 };
 

@@ -1,6 +1,8 @@
 /* Scalars of items: their types, and how they stand in keys and in JSON. */
 #include "engine/spec/items.h"
 
+#include "engine/base/json.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -146,48 +148,37 @@ static bool is_bare(const char *text)
     return *text != '\0' && *p == '\0';
 }
 
+static void put_string(const char *text, struct fr_buf *out)
+{
+    json_t *value = json_string(text);
+
+    out->bad = out->bad || value == NULL;
+    if (value != NULL)
+        fr_json_add(out, value, JSON_ENCODE_ANY);
+    json_decref(value);
+}
+
 void fr_scalar_key(const struct fr_scalar *s, struct fr_buf *out)
 {
-    json_t *text;
-
-    if (s->type == FR_SCALAR_NULL) {
+    if (s->type == FR_SCALAR_NULL)
         fr_buf_text(out, "null");
-    } else if (s->type != FR_SCALAR_TEXT || is_bare(s->text)) {
+    else if (s->type != FR_SCALAR_TEXT || is_bare(s->text))
         fr_buf_text(out, s->text);
-    } else {
-        text = json_string(s->text);
-        out->bad = out->bad || text == NULL;
-        if (text != NULL)
-            fr_json_add(out, text, JSON_ENCODE_ANY);
-        json_decref(text);
-    }
+    else
+        put_string(s->text, out);
 }
 
-json_t *fr_scalar_json(const struct fr_scalar *s)
+void fr_item_json(const struct fr_items *items, size_t item, struct fr_buf *out)
 {
-    switch (s->type) {
-    case FR_SCALAR_BOOL:
-        return json_boolean(s->text[0] == 't');
-    case FR_SCALAR_INT:
-        return json_integer(strtoll(s->text, NULL, 10));
-    case FR_SCALAR_FLOAT:
-        return json_real(strtod(s->text, NULL));
-    case FR_SCALAR_TEXT:
-        return json_string(s->text);
-    default:
-        return json_null();
+    fr_buf_text(out, "{");
+    for (size_t k = 0; k < items->n_names; k++) {
+        const struct fr_scalar *s = &items->v[item].values[k];
+
+        fr_buf_fmt(out, "%s\"%s\":", k > 0 ? "," : "", items->names[k]);
+        if (s->type == FR_SCALAR_TEXT)
+            put_string(s->text, out);
+        else
+            fr_buf_text(out, s->type <= FR_SCALAR_NULL ? "null" : s->text);
     }
-}
-
-json_t *fr_item_json(const struct fr_items *items, size_t item)
-{
-    json_t *doc = json_object();
-
-    for (size_t k = 0; doc != NULL && k < items->n_names; k++)
-        if (json_object_set_new(doc, items->names[k], fr_scalar_json(&items->v[item].values[k])) !=
-            0) {
-            json_decref(doc);
-            return NULL;
-        }
-    return doc;
+    fr_buf_text(out, "}");
 }

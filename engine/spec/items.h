@@ -8,7 +8,6 @@
 #ifndef FR_SPEC_ITEMS_H
 #define FR_SPEC_ITEMS_H
 
-#include "engine/base/json.h"
 #include "engine/base/str.h"
 
 #include <stddef.h>
@@ -49,7 +48,7 @@ int fr_items_name(const struct fr_items *items, const char *name);
 bool fr_scalar_read(struct fr_str text, bool quoted, enum fr_scalar_type *type, struct fr_buf *out);
 /* Appends s as it stands in a key. */
 void fr_scalar_key(const struct fr_scalar *s, struct fr_buf *out);
-json_t *fr_scalar_json(const struct fr_scalar *s);               /* new; NULL: no memory */
-json_t *fr_item_json(const struct fr_items *items, size_t item); /* {name: value}; likewise */
+/* Appends the item's values as a JSON object, null for those that it lacks. */
+void fr_item_json(const struct fr_items *items, size_t item, struct fr_buf *out);
 
 #endif

@@ -116,6 +116,21 @@ struct text_reader {
 /* Records the value of a variable, so that a resumed run sees the same. */
 bool note_variable(struct loader *l, const char *name, const char *value);
 struct fr_expr *bind_path(void *self, const struct expr_path *path); /* self: struct text_reader */
+/* The parts of bind_path. Complaints give the empty text; bind_may: is a reference of that kind
+ * allowed here? */
+struct fr_expr *bind_wrong(struct text_reader *r, const struct expr_path *path,
+                           const char *expected, const char *what);
+struct fr_expr *bind_shape_wrong(struct text_reader *r, const struct expr_path *path,
+                                 const char *expected);
+struct fr_expr *bind_unknown(struct text_reader *r, const struct expr_path *path,
+                             const struct hint *hint, const char *what);
+bool bind_may(struct text_reader *r, const struct expr_path *path, unsigned kind);
+/* A reference to what another task gave, which check_uses() looks at. */
+struct fr_expr *bind_use(struct text_reader *r, const struct expr_path *path, struct fr_ref ref);
+
+/* bind_fan.c: tasks.NAME.all.KEY, tasks.NAME.items and best(tasks.NAME.items, 'KEY') */
+struct fr_expr *bind_instances(struct text_reader *r, const struct expr_path *path, int task);
+struct fr_expr *bind_best(struct text_reader *r, const struct expr_path *path);
 
 /* text.c */
 struct fr_pos pos_inside(const struct text_reader *r, size_t at); /* of byte at of the text */

@@ -76,26 +76,25 @@ static int by_task(const void *a, const void *b)
 }
 
 static bool check_declared(struct loader *l, const struct output_use *use,
-                           const struct fr_task *task)
+                           const struct fr_task *task, const char *output)
 {
     for (size_t i = 0; i < task->n_outputs; i++)
-        if (strcmp(task->outputs[i], use->ref->name) == 0)
+        if (strcmp(task->outputs[i], output) == 0)
             return true;
 
     const char *name = task->act.name;
     size_t n = task->n_outputs - (task->act.what == FR_USES && task->n_outputs > 0); /* FR_RESULT */
     struct hint hint = {.expected = word_list(l, task->outputs, n),
-                        .word = use->ref->name,
+                        .word = output,
                         .words = task->outputs,
                         .n_words = n};
 
     if (n == 0)
-        hint.expected =
-            fr_arena_fmt(l->arena,
-                         task->act.what == FR_USES ? "another task: %s tasks have none"
-                                                   : "'outputs: [%s]' under that task",
-                         task->act.what == FR_USES ? task->act.uses->name : use->ref->name);
-    complain_near(l, use->pos, &hint, "task '%s' declares no output '%s'", name, use->ref->name);
+        hint.expected = fr_arena_fmt(l->arena,
+                                     task->act.what == FR_USES ? "another task: %s tasks have none"
+                                                               : "'outputs: [%s]' under that task",
+                                     task->act.what == FR_USES ? task->act.uses->name : output);
+    complain_near(l, use->pos, &hint, "task '%s' declares no output '%s'", name, output);
     return false;
 }
 
@@ -148,6 +147,25 @@ static void check_place(struct loader *l, const struct output_use *use, const st
              task->n_nodes, use->user->act.name);
 }
 
+/* Of what all instances gave: is it declared? */
+static void check_instances(struct loader *l, const struct output_use *use,
+                            const struct fr_task *task)
+{
+    const struct fr_ref *ref = use->ref;
+
+    if (ref->name != NULL && !check_declared(l, use, task, ref->name))
+        return;
+    if (ref->pick == FR_PICK_OUTPUT)
+        check_declared(l, use, task, ref->pick_name);
+    else if (ref->pick == FR_PICK_MATRIX && task->items == NULL)
+        complain(l, use->pos, NULL, "task '%s' has no matrix", task->act.name);
+    else if (ref->pick == FR_PICK_MATRIX && fr_items_name(task->items, ref->pick_name) < 0)
+        complain_near(
+            l, use->pos,
+            &(struct hint){NULL, ref->pick_name, task->items->names, task->items->n_names},
+            "the matrix of '%s' has no '%s'", task->act.name, ref->pick_name);
+}
+
 static void check_use(struct loader *l, struct needs_walk *walk, const struct output_use *use)
 {
     const struct fr_task *task = &l->spec->tasks[use->ref->task];
@@ -165,7 +183,9 @@ static void check_use(struct loader *l, struct needs_walk *walk, const struct ou
         complain(l, use->pos, NULL, "task '%s' cannot use its own output", task->act.name);
         return;
     }
-    if (check_declared(l, use, task) && use->user->n_nodes > 0)
+    if (use->ref->kind != FR_REF_OUTPUT)
+        check_instances(l, use, task);
+    else if (check_declared(l, use, task, use->ref->name) && use->user->n_nodes > 0)
         check_place(l, use, task);
 }
 

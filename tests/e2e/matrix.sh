@@ -89,6 +89,45 @@ hasnt "the row that it has no more" out 'fit[lr=5e-05,'
 same "the new row alone" "$(head -n 2 ran)" 'lr=6e-05,rank=16,note=wide
 c lr=6e-05,rank=16,note=wide'
 
+# What a fan-out gave.
+cat > best.yaml <<'END'
+name: best
+nodes: [{name: n1}, {name: n2}]
+tasks:
+  fit:
+    matrix: {lr: [1e-5, 5e-5, 1e-4, 2e-4], note: ["a\"b"]}
+    env: {LR: "${{ matrix.lr }}"}
+    outputs: [loss, where]
+    best_effort: true
+    run: |
+      echo "where=at $LR" >> $FLOWRUN_OUTPUT
+      case $LR in
+      5e-05) echo "loss=1" >> $FLOWRUN_OUTPUT; exit 3 ;;
+      0.0001) echo "loss=12" >> $FLOWRUN_OUTPUT ;;
+      *) echo "loss=9" >> $FLOWRUN_OUTPUT ;;
+      esac
+  each: {on: all, outputs: [loss], run: "echo loss=$FLOWRUN_NODE >> $FLOWRUN_OUTPUT"}
+  pick:
+    needs: [fit, each]
+    when: best(tasks.fit.items, 'loss').matrix.lr == 1e-05
+    env:
+      ALL: "${{ tasks.fit.all.loss }}"
+      EACH: "${{ tasks.each.all.loss }}"
+      ITEMS: "${{ tasks.fit.items }}"
+      LEAST: "${{ best(tasks.fit.items, 'loss').matrix.lr }} ${{ best(tasks.fit.items, 'loss').outputs.where }}"
+      MOST: "${{ best(tasks.fit.items, '-loss').key }} ${{ best(tasks.fit.items, '-loss').state }} ${{ best(tasks.fit.items, '-loss').node }}"
+    run: |
+      echo "$ALL $EACH"
+      printf '%s\n' "$ITEMS"
+      echo "least $LEAST, most $MOST"
+  none: {needs: [each], env: {B: "${{ best(tasks.each.items, 'loss') }}"}, run: "true"}
+END
+"$flowrun" best.yaml > out 2>&1
+has "the list of an output, by item and by node" out 'pick@n1 | ["9",null,"12","9"] ["n1","n2"]'
+has "items" out '{"key":"fit[lr=5e-05,note=\"a\\\"b\"]","state":"failed","node":"n1","matrix":{"lr":5e-05,"note":"a\"b"},"outputs":{}}'
+has "the best of them, as numbers" out 'least 1e-05 at 1e-05, most fit[lr=0.0001,note="a\"b"] succeeded n1'
+has "no number" out "none of the 2 instances of each gave a number 'loss'"
+
 # A gang a row; flowrun is killed while both run.
 {
     echo "name: gangs"
@@ -123,7 +162,7 @@ touch go
 "$flowrun" resume > out 2>&1
 same "a gang a row is found again" $? 0
 same "and none began twice" "$(lines began)" 6
-"$flowrun" logs 3 'train*' > logs
+"$flowrun" logs 4 'train*' > logs
 has "ranks count in a row" logs 'train[seed=2]@n3 | seed=2 rank 2 of 3 on n3'
 has "outputs of the same row and node" out 'each[seed=2]@n3 | own seed=2.2 head seed=2.0 n2 seed=2.1'
 

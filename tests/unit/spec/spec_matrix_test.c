@@ -127,6 +127,87 @@ static const struct {
      "them), best(tasks.fit.items, 'loss') (one), or needs: [{task: fit, item: same}] in a task "
      "with "
      "the same matrix"},
+    {"the three of them",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ tasks.fit.all.loss }}${{ tasks.fit.items }}${{ "
+     "best(tasks.fit.items, 'loss').matrix.i }}\"}}\n",
+     "fit[i=1] fit[i=2] b@local"},
+    {"not needed, in best",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, env: {L: \"${{ best(tasks.fit.items, 'loss') }}\"}}\n",
+     "p.yaml:3:29: task 'b' uses an output of 'fit' but does not need it; expected 'fit' under its "
+     "needs:"},
+    {"not needed, in all",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, env: {L: \"${{ tasks.fit.all.loss }}\"}}\n",
+     "p.yaml:3:29: task 'b' uses an output of 'fit' but does not need it; expected 'fit' under its "
+     "needs:"},
+    {"an output that is not declared, of all",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ tasks.fit.all.los }}\"}}\n",
+     "p.yaml:3:41: task 'fit' declares no output 'los'; expected loss; did you mean 'loss'?"},
+    {"… compared",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fit.items, '-los') }}\"}}\n",
+     "p.yaml:3:41: task 'fit' declares no output 'los'; expected loss; did you mean 'loss'?"},
+    {"… of the best",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fit.items, 'loss').outputs.los }}\"}}\n",
+     "p.yaml:3:41: task 'fit' declares no output 'los'; expected loss; did you mean 'loss'?"},
+    {"a name that its matrix has not",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fit.items, 'loss').matrix.k }}\"}}\n",
+     "p.yaml:3:41: the matrix of 'fit' has no 'k'"},
+    {"best of another member",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fit.items, 'loss').stat }}\"}}\n",
+     "p.yaml:3:41: 'best(tasks.fit.items, 'loss').stat' is not complete; expected best(…), or "
+     ".key, .state, .node, .matrix.NAME or .outputs.KEY behind it"},
+    {"best without a comma",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fit.items) }}\"}}\n",
+     "p.yaml:3:46: expected a path, a comma and a 'text'"},
+    {"best without an output",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fit.items, 3) }}\"}}\n",
+     "p.yaml:3:63: expected a 'text'"},
+    {"best of something else",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fit, 'loss') }}\"}}\n",
+     "p.yaml:3:41: 'best(tasks.fit, 'loss')' is not complete; expected best(tasks.NAME.items, "
+     "'OUTPUT'), or '-OUTPUT' for the largest"},
+    {"best of an unknown task",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fti.items, 'loss') }}\"}}\n",
+     "p.yaml:3:41: unknown task 'fti'; did you mean 'fit'?"},
+    {"best alone",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ best }}\"}}\n",
+     "p.yaml:3:41: 'best' is not complete; expected best(tasks.NAME.items, 'OUTPUT'), or '-OUTPUT' "
+     "for the largest"},
+    {"all without an output",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ tasks.fit.all }}\"}}\n",
+     "p.yaml:3:41: 'tasks.fit.all' is not complete; expected tasks.NAME.all.KEY"},
+    {"a member of items",
+     "tasks:\n"
+     "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
+     "  b: {run: x, needs: fit, env: {L: \"${{ tasks.fit.items.key }}\"}}\n",
+     "p.yaml:3:41: 'tasks.fit.items.key' is not complete; expected tasks.NAME.items"},
     {"joined to no matrix",
      "tasks:\n"
      "  a: {run: x}\n"
@@ -227,7 +308,6 @@ static void test_values(void)
 {
     struct fr_issues issues = {0};
     struct fr_spec *spec;
-    json_t *row;
     struct fr_buf text = {0};
 
     if (!CHECK_INT(load("tasks: {a: {run: x, matrix: {i: [8, 1e-5], t: [yes, '9', true, null]}}}",
@@ -235,11 +315,9 @@ static void test_values(void)
                    FR_OK))
         return;
     for (size_t i = 0; i < 8; i += 5) {
-        row = fr_item_json(spec->tasks[0].items, i);
-        fr_json_add(&text, row, JSON_COMPACT | JSON_REAL_PRECISION(6));
-        json_decref(row);
+        fr_item_json(spec->tasks[0].items, i, &text);
     }
-    CHECK_TEXT(text.p, "{\"i\":8,\"t\":\"yes\"}{\"i\":1e-5,\"t\":\"9\"}");
+    CHECK_TEXT(text.p, "{\"i\":8,\"t\":\"yes\"}{\"i\":1e-05,\"t\":\"9\"}");
     fr_buf_finish(&text);
     fr_spec_destroy(spec);
     fr_issues_finish(&issues);

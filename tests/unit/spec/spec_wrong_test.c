@@ -182,7 +182,8 @@ static const struct {
      "  b: {run: x, outputs: [k]}\n"
      "  a: {run: x, needs: [b], env: {I: \"${{ tasks.b.k }}\"}}\n",
      "p.yaml:3:41: 'tasks.b.k' is not complete; expected tasks.NAME.outputs.KEY, "
-     "tasks.NAME.on('NODE').outputs.KEY or tasks.NAME.on_head.outputs.KEY"},
+     "tasks.NAME.on('NODE').outputs.KEY, tasks.NAME.on_head.outputs.KEY, tasks.NAME.all.KEY or "
+     "tasks.NAME.items"},
     {"node in a number", "tasks: {a: {run: x, slots: \"${{ node.index }}\"}}",
      "p.yaml:1:33: 'node.index' is not known when the file is read; expected params or env"},
     {"secret in arguments",
