@@ -54,31 +54,12 @@ def jobs():
     return {int(a): (b, c) for a, b, c in (line.split() for line in lines if line.strip())}
 
 
-def all_closed(folder):
-    """Whether it is there, and all its keepers closed: one that Slurm killed before it could leaves the folder."""
-    files = os.listdir(folder) if os.path.exists(folder) else []
-    places = [name for name in files if re.fullmatch(r"place\.\d+", name)]
-    return bool(files) and all(name + ".closed" in files for name in places)
-
-
 def nothing_left(what, ids):
     """The jobs are over, no process of one is left, and Slurm has taken no node out of use."""
     t.until(what + ": its jobs end", lambda: not [i for i in ids if s.state(i) in ("PENDING", "RUNNING", "COMPLETING")])
     tags = [name[3:] for i, (name, _) in jobs().items() if i in ids]
-
-    def left():
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/cmdline" % pid, "rb") as f:
-                    words = f.read().decode(errors="replace")
-            except OSError:
-                continue
-            if any(tag in words for tag in tags):
-                found.append(words.replace("\0", " "))
-        return found
-    t.until(what + ": no process of its jobs is left", lambda: not left(), 60)
-    t.same(what + ": the folders of its jobs are gone", [tag for tag in tags if all_closed("work/alloc/" + tag)], [])
+    t.until(what + ": no process of its jobs is left", lambda: not slurm_lib.running(tags), 60)
+    slurm_lib.folders_gone(what, tags, flowrun, s.env)
     t.same(what + ": no node is drained", s.drained(), "")
 
 
@@ -123,12 +104,10 @@ last: {on: prep1, needs: [gang], env: {WHERE: "${{ node.name }} by ${{ node.exec
 def holders(value):
     """Names of the programs whose arguments or environment have it."""
     names = set()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            with open("/proc/%s/environ" % pid, "rb") as f, open("/proc/%s/cmdline" % pid, "rb") as g:
-                if value.encode() in f.read() + g.read():
-                    with open("/proc/%s/comm" % pid) as h:
-                        names.add(h.read().strip())
+    for pid, words in slurm_lib.processes():
+        with contextlib.suppress(OSError), open("/proc/%d/environ" % pid, "rb") as f, open("/proc/%d/comm" % pid) as g:
+            if value.encode() in f.read() + words:
+                names.add(g.read().strip())
     return names
 
 
@@ -342,17 +321,9 @@ def killed_up():
 
 def links(before):
     """Processes of the link steps of new jobs: srun on this machine."""
-    ids = new_jobs(before)
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/cmdline" % pid, "rb") as f:
-                words = f.read().split(b"\0")
-        except OSError:
-            continue
-        if words[0] == b"srun" and b"relay" in words and any(b"--jobid=%d" % i in words for i in ids):
-            found.append(int(pid))
-    return found
+    ids = [b"--jobid=%d" % i for i in new_jobs(before)]
+    split = [(pid, words.split(b"\0")) for pid, words in slurm_lib.processes()]
+    return [pid for pid, words in split if words[0] == b"srun" and b"relay" in words and any(i in words for i in ids)]
 
 
 # ---- ends ----
@@ -400,7 +371,8 @@ b: {on: train2, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
     with open("noticed.nodes.yaml", "w") as f:
         f.write(text)
     run = begin(path)
-    t.until("it is told", lambda: "a@train1 | saved" in run.text())
+    t.until("it is told", lambda: "a@train1 | saved" in run.text(),
+            more=lambda: "\n".join(["", run.text(), ask("status")[1], ask("logs", "a@train1")[1]]))
     got = status()
     t.same("its end waits while another task runs there", [x["state"] for x in got["tasks"]], ["running"] * 2)
     t.same("and no other job is asked for", [(a["no"], a["state"]) for a in got["allocations"]], [(1, "up")])
@@ -469,6 +441,7 @@ def controller():
     s.start_controller("-R")
     t.same("the controller was away", run.ended(), 0)
     nothing_left("the controller was away", new_jobs(before))
+    t.check("its nodes are back", s.wait_idle(), s.report())  # it asks one that was slow to answer minutes later
 
 
 def forgotten():
@@ -580,12 +553,10 @@ def published(work):
 def ranks():
     """Processes of the training under Slurm that are ranks, by their rank."""
     found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            with open("/proc/%s/environ" % pid, "rb") as f, open("/proc/%s/cmdline" % pid, "rb") as g:
-                env, words = f.read().split(b"\0"), g.read()
-            if (t.folder + "/work/work/").encode() in words:
-                found.update({int(word[5:]): int(pid) for word in env if word.startswith(b"RANK=")})
+    for pid, words in slurm_lib.processes():
+        with contextlib.suppress(OSError), open("/proc/%d/environ" % pid, "rb") as f:
+            env = f.read().split(b"\0") if (t.folder + "/work/work/").encode() in words else []
+            found.update({int(word[5:]): pid for word in env if word.startswith(b"RANK=")})
     return found
 
 
@@ -618,15 +589,9 @@ def train():
 
 def main():
     global flowrun, s
-    why = slurm_lib.why_not()
-    if why is not None:
-        print("skipped:", why)
-        sys.exit(77)
-    flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
-    t.begin_plain()
-    os.makedirs("cluster")
-    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
-    os.mkdir("home")
+    flowrun = slurm_lib.program("engine/cli/flowrun")
+    slurm_lib.begin(slurm_lib.why_not())
+    os.mkdir("cluster")
     s = slurm_lib.Slurm(t.folder + "/cluster", nodes=3, KillWait=15, PreemptType="preempt/partition_prio", PreemptMode="CANCEL",
                         more=["PartitionName=urgent Nodes=ALL PriorityTier=9 PreemptMode=OFF State=UP"])
     if t.check("Slurm is up", s.start(), s.report()):

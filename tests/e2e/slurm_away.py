@@ -51,12 +51,10 @@ def end_without_slurm(name, more):
 
 def main():
     global flowrun, cluster
-    build = os.path.abspath(sys.argv[1])
-    flowrun = build + "/engine/cli/flowrun"
-    t.begin_plain()
-    os.makedirs("home")
-    os.environ.update(HOME=t.folder + "/home")
-    cluster = slurm_lib.Fake(build)
+    flowrun = slurm_lib.program("engine/cli/flowrun")
+    fakeslurm = slurm_lib.program("tests/e2e/fakeslurm")
+    slurm_lib.begin()
+    cluster = slurm_lib.Fake(fakeslurm)
     env, leased = end_without_slurm("leased", ", lease: 1m")
     env, next_one = end_without_slurm("next", "")
     with open("other.yaml", "w") as f:

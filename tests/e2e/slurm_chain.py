@@ -83,11 +83,8 @@ def run(what, attempts, on, ends):
 
 def main():
     global flowrun, program
-    flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
-    program = os.path.abspath(os.path.join(sys.argv[1], "tests/e2e/fakeslurm"))
-    t.begin_plain()
-    os.makedirs("home")
-    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
+    flowrun, program = slurm_lib.program("engine/cli/flowrun"), slurm_lib.program("tests/e2e/fakeslurm")
+    slurm_lib.begin()
     t.same("a cluster", sh(program, "init", t.folder + "/cluster", "4")[0], 0)
     with open("cluster/slurm.conf", "w") as f:
         f.write("Nodes=4\nKillWait=5\nMinJobAge=300\n")

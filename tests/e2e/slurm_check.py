@@ -228,14 +228,8 @@ def asked(s):
 
 def main():
     global flowrun
-    flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
-    why = slurm_lib.why_not() if sys.argv[2] == "real" else None
-    if why is not None:
-        print("skipped:", why)
-        sys.exit(77)
-    t.begin_plain()
-    os.mkdir("home")
-    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
+    flowrun = slurm_lib.program("engine/cli/flowrun")
+    slurm_lib.begin(slurm_lib.why_not() if sys.argv[2] == "real" else None)
     {"fake": fake, "real": real}[sys.argv[2]]()
     t.finish()
 

@@ -87,19 +87,8 @@ def nothing_left(what):
     """All elements are over, no process of one is left, nor a folder."""
     t.until(what + ": its elements end", lambda: not live())
 
-    def keepers():
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/cmdline" % pid, "rb") as f:
-                    words = f.read().decode(errors="replace")
-            except OSError:
-                continue
-            found += [words] if t.folder + "/work/alloc/" in words else []
-        return found
-    t.until(what + ": no keeper is left", lambda: not keepers())
-    t.same(what + ": no folder is left whose keeper closed",
-           [tag for tag in os.listdir("work/alloc") if os.path.exists("work/alloc/%s/place.1.closed" % tag)], [])
+    t.until(what + ": no keeper is left", lambda: not slurm_lib.running([t.folder + "/work/alloc/"]))
+    slurm_lib.folders_gone(what, os.listdir("work/alloc"), flowrun, env)
 
 
 def shape(row):
@@ -352,15 +341,8 @@ def real():
 
 def main():
     global flowrun, fakeslurm
-    why = slurm_lib.why_not() if sys.argv[2] == "real" else None
-    if why is not None:
-        print("skipped:", why)
-        sys.exit(77)
-    build = os.path.abspath(sys.argv[1])
-    flowrun, fakeslurm = build + "/engine/cli/flowrun", build + "/tests/e2e/fakeslurm"
-    t.begin_plain()
-    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
-    os.mkdir("home")
+    flowrun, fakeslurm = slurm_lib.program("engine/cli/flowrun"), slurm_lib.program("tests/e2e/fakeslurm")
+    slurm_lib.begin(slurm_lib.why_not() if sys.argv[2] == "real" else None)
     {"fake": fake, "real": real}[sys.argv[2]]()
     t.finish()
 

@@ -44,12 +44,10 @@ def waits(key):
 
 def main():
     global flowrun, cluster
-    build = os.path.abspath(sys.argv[1])
-    flowrun = build + "/engine/cli/flowrun"
-    t.begin_plain()
-    os.makedirs("home")
-    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
-    cluster = slurm_lib.Fake(build)
+    flowrun = slurm_lib.program("engine/cli/flowrun")
+    fakeslurm = slurm_lib.program("tests/e2e/fakeslurm")
+    slurm_lib.begin()
+    cluster = slurm_lib.Fake(fakeslurm)
     with open("nodes.yaml", "w") as f:
         f.write(NODES % t.folder)
     with open("p.yaml", "w") as f:

@@ -12,11 +12,16 @@ network (`why_no_database`). gpus: so many of each node, which are files. Nothin
 synchronise: until() polls for a state with a bound.
 """
 import atexit
+import contextlib
+import glob
 import os
+import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
+import sys
 import time
 
 import trainer_lib
@@ -36,6 +41,60 @@ def why_not(programs=PROGRAMS):
 def why_no_database():
     """Why there can be no Slurm with accounting here; None: there can."""
     return why_not(PROGRAMS + DATABASE)
+
+
+def program(name):
+    """The path of a program of the build folder, which is the test's first argument; before begin()."""
+    return os.path.join(os.path.abspath(sys.argv[1]), name)
+
+
+def begin(why=None, **env):
+    """The beginning of a test, in a folder and with homes of its own. why: it is skipped for that."""
+    if why is not None:
+        print("skipped:", why)
+        sys.exit(77)
+    trainer_lib.begin_plain()
+    os.mkdir("home")
+    os.environ.update(HOME=trainer_lib.folder + "/home", FLOWRUN_HOME=trainer_lib.folder + "/state", **env)
+
+
+def processes():
+    """Of each process its number and its arguments, as bytes."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open("/proc/%s/cmdline" % pid, "rb") as f:
+            yield int(pid), f.read()
+
+
+def running(texts):
+    """The arguments of processes that have one of these texts in them."""
+    return [words.decode(errors="replace").replace("\0", " ") for _, words in processes()
+            if any(text.encode() in words for text in texts)]
+
+
+def closed(tag):
+    """Whether the folder of that allocation is there, and all its keepers have closed."""
+    folder = "work/alloc/" + tag
+    files = os.listdir(folder) if os.path.exists(folder) else []
+    places = [name for name in files if re.fullmatch(r"place\.\d+", name)]
+    return bool(places) and all(name + ".closed" in files for name in places)
+
+
+def folders_gone(what, tags, flowrun, env):
+    """The folders of allocations are gone: where flowrun knew that all had closed, with it; where a keeper closed later, as
+    on a machine with much to do, with the next flowrun of its home. Of a keeper that Slurm killed the folder stays."""
+    late = set()
+    for path in glob.glob("*/state.db"):
+        with contextlib.closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as store:
+            rows = store.execute("SELECT tag, proven FROM allocation WHERE folder <> '' AND state = 'over'").fetchall()
+        known = [tag for tag, proven in rows if proven and tag in tags]
+        trainer_lib.same(what + ": what is known to have closed leaves no folder", known, [])
+        late.update(os.path.dirname(path) for tag, _ in rows if tag in tags and closed(tag))
+    for home in late:
+        with open("next.yaml", "w") as f:
+            f.write("tasks: {a: {run: 'true'}}\n")
+        code, text = command([flowrun, "next.yaml"], {**env, "FLOWRUN_HOME": "%s/%s" % (trainer_lib.folder, home)})
+        trainer_lib.check(what + ": the next flowrun of its home", code == 0, text)
+    trainer_lib.same(what + ": no folder is left whose keepers have closed", [tag for tag in tags if closed(tag)], [])
 
 
 def can_cgroups():
@@ -92,9 +151,9 @@ class Fake:
     """A cluster of fakeslurm in the folder `cluster` of the test: it answers Slurm's commands to env, which its run()
     has. Settings are lines of its slurm.conf."""
 
-    def __init__(self, build, nodes=4):
+    def __init__(self, program, nodes=4):
         self.folder = trainer_lib.folder + "/cluster"
-        self.program, self.nodes = build + "/tests/e2e/fakeslurm", nodes
+        self.program, self.nodes = program, nodes
         self.env = {"SLURM_CONF": self.folder + "/slurm.conf", "PATH": "%s/bin:%s" % (self.folder, os.environ["PATH"])}
         trainer_lib.same("a cluster", self.run([self.program, "init", self.folder, str(nodes)])[0], 0)
         self.conf()

@@ -118,13 +118,13 @@ def has(what, text, part):
     return check(what, part in text, "no %r in:\n%s" % (part, text[-3000:]))
 
 
-def until(what, state, seconds=300):
-    """Polls for a state; how long it takes is no matter of the test."""
+def until(what, state, seconds=300, more=lambda: ""):
+    """Polls for a state; how long it takes is no matter of the test. more(): what else is said when it never came."""
     end = time.monotonic() + seconds
     while not (value := state()):
         step()  # it has an end of its own
         if time.monotonic() > end:
-            check(what, False, "never came")
+            check(what, False, "never came%s" % more())
             return None
         time.sleep(0.02)
     return value
