@@ -145,13 +145,15 @@ class Checkpoint:
             return collections.OrderedDict((n, Tensor(*self.model[n])) for n in self.frozen)
         return collections.OrderedDict((n, flat(self.model[n][0], split(*self.model[n][1:], world)[rank])) for n in self.frozen)
 
-    def states(self, world, rank=0, whole=True):
+    def states(self, world, rank=0, whole=True, told=True):
+        """told: the frozen parameters are named, which stage 1 does not do."""
         module = collections.OrderedDict()
         for n, (dtype, shape, raw) in self.model.items():
             module[n] = Tensor(dtype, shape, raw) if n in self.buffers or whole else flat(dtype, b"")
+        module.update({n: module[m] for n, m in self.tied.items()})
         return {"module": module, "buffer_names": list(self.buffers), "optimizer": None, "param_shapes": self.shapes(),
-                "frozen_param_shapes": collections.OrderedDict((n, size(self.model[n][1])) for n in self.frozen),
-                "shared_params": self.tied, "frozen_param_fragments": self.fragments(rank, 0 if whole else world),
+                "frozen_param_shapes": collections.OrderedDict((n, size(self.model[n][1])) for n in self.frozen) if told else None,
+                "shared_params": self.tied, "frozen_param_fragments": self.fragments(rank, 0 if whole else world) if told else None,
                 "lr_scheduler": {"last_epoch": 3, "_last_lr": [1e-3]}, "global_steps": self.step, "dp_world_size": world,
                 "skipped_steps": 0, "mp_world_size": 1, "ds_config": {"zero_optimization": {"stage": 2}}, "ds_version": "0.19.8"}
 
@@ -213,7 +215,7 @@ class Checkpoint:
         with open(os.path.join(folder, "latest"), "w") as f:
             f.write("global_step%d" % self.step)
         if stage < 3:
-            save(at + "/mp_rank_00_model_states.pt", self.states(world))
+            save(at + "/mp_rank_00_model_states.pt", self.states(world, told=stage != 1))
         parts = self.flat_ranks(world) if stage == 3 else self.flat_groups(world)
         for r in range(world if stage > 0 else 0):
             if stage == 3:
@@ -242,4 +244,4 @@ class Checkpoint:
             save(folder + "/zero/optimizer_state.pt", state)
         for r in range(2 if stage == 3 else 1):
             name = "zero_pp_rank_%d_mp_rank_00" % r if stage == 3 else "mp_rank_00"
-            save(folder + "/%s_model_states.pt" % name, self.states(2, r, stage < 3))
+            save(folder + "/%s_model_states.pt" % name, self.states(2, r, stage < 3, stage != 1))

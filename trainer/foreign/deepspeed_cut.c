@@ -157,16 +157,36 @@ static enum fr_rc add_whole(struct tr_ds *d, const struct tr_pv *key, const stru
     return rc;
 }
 
-static bool is_buffer(const struct tr_pv *names, const struct tr_pv *key)
+/* Whether a list has the name, or a dict this key. */
+static bool has_name(const struct tr_pv *names, const struct tr_pv *key)
 {
-    for (size_t i = 0; i < names->n; i++)
+    size_t step = names != NULL && names->kind == TR_PV_DICT ? 2 : 1;
+
+    for (size_t i = 0; names != NULL && i < names->n; i += step)
         if (names->items[i]->kind == TR_PV_TEXT && key->kind == TR_PV_TEXT &&
             fr_str_eq(names->items[i]->text, key->text))
             return true;
     return false;
 }
 
-/* Buffers; of stage 0 all tensors of the module. */
+/* Stage 1 does not say which parameters are frozen: what the module has beside the trained ones.
+ * zero_to_fp32.py leaves them out. A tied name is one of them until cut_tied. */
+static bool is_untold(const struct tr_ds *d, const struct tr_pv *key)
+{
+    const struct tr_pv *root = d->model->root, *shapes = tr_pv_get(root, "param_shapes", SIZE_MAX);
+    const struct tr_pv *frozen = tr_pv_get(root, "frozen_param_shapes", SIZE_MAX);
+
+    if (d->stage > 2 || (d->stage == 0 && !d->files.universal) || key->kind != TR_PV_TEXT ||
+        (frozen != NULL && frozen->kind == TR_PV_DICT) || shapes == NULL ||
+        shapes->kind != TR_PV_LIST)
+        return false;
+    for (size_t g = 0; g < shapes->n; g++)
+        if (has_name(shapes->items[g], key))
+            return false;
+    return true;
+}
+
+/* Buffers; of stage 0 all tensors of the module, of stage 1 frozen parameters. */
 static enum fr_rc cut_module(struct tr_ds *d, struct fr_err *err)
 {
     const struct tr_pv *module = tr_pv_get(d->model->root, "module", SIZE_MAX);
@@ -176,11 +196,14 @@ static enum fr_rc cut_module(struct tr_ds *d, struct fr_err *err)
     if (module == NULL || module->kind != TR_PV_DICT || names == NULL || names->kind != TR_PV_LIST)
         return fr_fail(err, FR_CORRUPT, "%s has no module and buffer_names", d->model->path);
     for (size_t i = 0; i + 1 < module->n && rc == FR_OK; i += 2) {
-        bool buffer = is_buffer(names, module->items[i]);
+        const struct tr_pv *name = module->items[i], *tensor = module->items[i + 1];
 
-        if (buffer || (d->stage == 0 && !d->files.universal))
-            rc = add_whole(d, module->items[i], module->items[i + 1],
-                           buffer ? TR_DS_BUFFER : TR_DS_TRAINED, err);
+        if (has_name(names, name))
+            rc = add_whole(d, name, tensor, TR_DS_BUFFER, err);
+        else if (d->stage == 0 && !d->files.universal)
+            rc = add_whole(d, name, tensor, TR_DS_TRAINED, err);
+        else if (is_untold(d, name))
+            rc = add_whole(d, name, tensor, TR_DS_FROZEN, err);
     }
     return rc;
 }
