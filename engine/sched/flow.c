@@ -84,6 +84,20 @@ static bool unit_waits(const struct fr_sched *s, struct fr_plan_unit unit)
     return true;
 }
 
+/* Whether one more instance, or gang, may be on its way. */
+static bool has_room(const struct fr_sched *s, uint32_t t)
+{
+    const struct fr_plan_task *task = &s->plan->tasks[t];
+    const uint32_t *c = s->tasks[t].count;
+    uint32_t n = c[FR_ST_READY] + c[FR_ST_STARTING] + c[FR_ST_RUNNING] + c[FR_ST_STOPPING] +
+                 c[FR_ST_RETRYING];
+
+    if (task->spec->max_parallel <= 0)
+        return true;
+    n = task->gang ? (n + task->width - 1) / task->width : n;
+    return n + s->tasks[t].asked < (uint32_t)task->spec->max_parallel;
+}
+
 /* What starts together goes on, if it waits: true. */
 static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, bool fails)
 {
@@ -96,6 +110,7 @@ static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, bool fai
     } else if (has_when(plan_task(s, unit.first))) {
         in->asked = true;
         s->asking++;
+        s->tasks[s->plan->insts[unit.first].task].asked++;
         put_act(s, FR_ACT_EVAL, unit.first);
     } else {
         make_ready(s, unit.first);
@@ -125,6 +140,8 @@ static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
     for (; *at<task->count && * slice> 0; *at += step) {
         uint32_t item = *at / task->width;
 
+        if (!has_room(s, t))
+            return true; /* activate_more() goes on */
         if (task->n_same > 0 && !joins_over(s, t, item))
             continue;
         if (task->n_same > 0)
@@ -161,7 +178,7 @@ static void activate_item(struct fr_sched *s, uint32_t t, uint32_t item)
     if (s->stopping || s->tasks[t].needs_left > 0 || !joins_over(s, t, item))
         return;
     fails = !task->spec->ended_is_enough && needs_failed(s, t, item);
-    for (uint32_t k = 0; k < task->width; k += step)
+    for (uint32_t k = 0; k < task->width && has_room(s, t); k += step)
         (void)activate_unit(s, (struct fr_plan_unit){first + k, step}, fails);
 }
 
@@ -179,13 +196,29 @@ static void pass_items(struct fr_sched *s)
     }
 }
 
-void activate(struct fr_sched *s, uint32_t t)
+static void go(struct fr_sched *s, uint32_t t)
 {
-    s->tasks[t].at = 0;
     if (s->tasks[t].going)
         return;
     s->tasks[t].going = true;
     s->going[(s->going_at + s->going_n++) % s->plan->n_tasks] = t;
+}
+
+void activate(struct fr_sched *s, uint32_t t)
+{
+    s->tasks[t].at = 0;
+    go(s, t);
+}
+
+/* Those that join others item by item may have been passed over: their item there had not ended. */
+void activate_more(struct fr_sched *s, uint32_t t)
+{
+    if (is_hook(s, t) || s->tasks[t].needs_left > 0 || s->tasks[t].count[FR_ST_WAITING] == 0)
+        return;
+    if (s->plan->tasks[t].n_same > 0)
+        s->tasks[t].at = 0;
+    if (s->begun)
+        go(s, t);
 }
 
 void block_task(struct fr_sched *s, uint32_t t, bool blocked)
@@ -217,6 +250,7 @@ void answer_when(struct fr_sched *s, const struct fr_event *ev)
         return;
     in->asked = false;
     s->asking--;
+    s->tasks[s->plan->insts[ev->inst].task].asked--;
     if (in->row.state != FR_ST_WAITING)
         return;
     if (ev->failed)

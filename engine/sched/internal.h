@@ -46,6 +46,7 @@ struct task {
     uint32_t count[FR_ST_N]; /* its instances by state */
     uint32_t open;           /* instances that have not ended */
     uint32_t needs_left;     /* needs that have not ended; without those of items (same) */
+    uint32_t asked;          /* instances whose `when` is being evaluated */
     bool joined;             /* tasks wait for it item by item */
     bool none_failed;        /* without instances: what it needs failed */
     uint32_t gangs;          /* of a task of gangs: that of its first item in s->gangs */
@@ -229,6 +230,8 @@ void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it; waits wh
 
 /* flow.c */
 void activate(struct fr_sched *s, uint32_t task); /* all it needs has ended: settle() goes on */
+/* Of a task with max_parallel, when one of its instances has ended: the next go on. */
+void activate_more(struct fr_sched *s, uint32_t task);
 void block_task(struct fr_sched *s, uint32_t task, bool blocked);
 void answer_when(struct fr_sched *s, const struct fr_event *ev);
 void conclude(struct fr_sched *s, uint32_t task);   /* when its last instance has ended */

@@ -12,6 +12,7 @@ static void cancel_inst(struct fr_sched *s, uint32_t inst, bool gang_runs)
             put_stop(s, inst, FR_CAUSE_STOPPED);
     } else if (!fr_state_ended(in->row.state) && !gang_runs) {
         s->asking -= in->asked;
+        s->tasks[s->plan->insts[inst].task].asked -= in->asked;
         in->asked = false;
         set_row(s, inst, FR_ST_CANCELLED);
     }

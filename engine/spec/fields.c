@@ -191,6 +191,10 @@ static const struct field task_fields[] = {
     RULE_FIELDS,
     {"gang", SHAPE_BOOL, AT(fr_task, gang),
      .help = "Its instances start together or not at all, and end together."},
+    {"max_parallel", SHAPE_INT, AT(fr_task, max_parallel), .min = 1, .max = 100000,
+     .help = "Instances of it that are on their way at once, also between two tries; a gang counts "
+             "as one. Default: as many as max_parallel of the pipeline and the slots of nodes "
+             "allow."},
     {"metrics", SHAPE_METRICS, AT(fr_task, metrics), .allow = IN_TASK,
      .help = "File of JSON lines that the task writes, with a number `step` (or `current_steps`) "
              "and other numbers: its curves. A relative path is below its working folder; "

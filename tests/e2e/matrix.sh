@@ -166,6 +166,27 @@ same "and none began twice" "$(lines began)" 6
 has "ranks count in a row" logs 'train[seed=2]@n3 | seed=2 rank 2 of 3 on n3'
 has "outputs of the same row and node" out 'each[seed=2]@n3 | own seed=2.2 head seed=2.0 n2 seed=2.1'
 
+# So many rows at once, the others wait.
+cat > few.yaml <<'END'
+name: few
+tasks:
+  fit:
+    matrix: {i: [1, 2, 3, 4]}
+    max_parallel: 2
+    env: {W: "${{ env.W }}"}
+    run: echo x >> $W/few; until test -e $W/more; do sleep 0.05; done
+END
+two_began() { [ "$(lines few)" = 2 ]; }
+start few.yaml
+pid=$!
+until_true 20 two_began
+"$flowrun" status > status
+same "the others wait" "$(grep -c '^fit.* waiting' status)" 2
+touch more
+wait "$pid"
+same "and run once there is room" $? 0
+same "all of them" "$(lines few)" 4
+
 # No row is left: the task has succeeded, once what it needs has.
 cat > none.yaml <<'END'
 name: none

@@ -34,6 +34,8 @@ static bool mini_number(struct fr_task *task, int *code, const char *word)
     n = strtol(eq + 1, NULL, 10);
     if (fr_has_prefix(word, "slots="))
         task->slots = (int)n;
+    else if (fr_has_prefix(word, "par="))
+        task->max_parallel = (int)n;
     else if (fr_has_prefix(word, "retry="))
         task->retry.times = (int)n;
     else if (fr_has_prefix(word, "delay="))

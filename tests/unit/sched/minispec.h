@@ -4,8 +4,8 @@
  * @control, gang, slots=N, retry=N, delay=MS, max=MS, code=N (retried although retry is not on
  * exit), ended (ended_is_enough), when, best, uses, lost=MS, away=MS (connect.retry_for of all
  * nodes; retry is on unreachable, too), try=MS (connect.timeout of all nodes), chain=N (of the
- * allocation that all nodes are of), items=N (0 to 4), =a (needs a, item by item); a name after
- * !success, !failure, !cancel or !exit is a hook.
+ * allocation that all nodes are of), par=N (max_parallel), items=N (0 to 4), =a (needs a, item by
+ * item); a name after !success, !failure, !cancel or !exit is a hook.
  */
 #ifndef TESTS_UNIT_MINISPEC_H
 #define TESTS_UNIT_MINISPEC_H

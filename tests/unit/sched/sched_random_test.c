@@ -28,6 +28,8 @@ static void random_spec(struct world *w, char *text, size_t size)
                                (unsigned)draw(w, 9));
         if (items[t] != 9)
             at += (size_t)snprintf(text + at, size - at, " items=%u", items[t]);
+        if (chance(w, 30))
+            at += (size_t)snprintf(text + at, size - at, " par=%u", 1 + (unsigned)draw(w, 3));
         if (chance(w, 15))
             at += (size_t)snprintf(text + at, size - at, " ended");
         if (chance(w, 10))
@@ -86,8 +88,15 @@ static void check_pools(struct world *w)
 
     for (uint32_t t = 0; t < w->plan->n_tasks; t++) {
         const struct fr_plan_task *task = &w->plan->tasks[t];
-        unsigned live = 0;
+        unsigned live = 0, going = 0;
 
+        for (uint32_t k = 0; k < task->count; k += task->gang ? task->width : 1) {
+            const struct fr_row *row = &w->rows[task->first + k];
+
+            going +=
+                !fr_state_ended(row->state) && row->state != FR_ST_WAITING && !is_again(w, row);
+        }
+        CHECK(task->spec->max_parallel == 0 || going <= (unsigned)task->spec->max_parallel);
         for (uint32_t k = 0; k < task->count; k++) {
             const struct fr_row *row = &w->rows[task->first + k];
             bool none =

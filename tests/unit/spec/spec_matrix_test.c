@@ -60,6 +60,8 @@ static const struct {
      "tasks: {a: {run: x, matrix: {v: ['${{ params.v }}', 9]}}}",
      "a[v=8] a[v=9]"},
 
+    {"too few at once", "tasks: {a: {run: x, max_parallel: 0}}",
+     "p.yaml:1:35: max_parallel is '0'; expected a whole number from 1 to 100000"},
     {"no names", "tasks: {a: {run: x, matrix: {}}}",
      "p.yaml:1:29: matrix is an empty map; expected names and lists of values, or include:"},
     {"a list", "tasks: {a: {run: x, matrix: [1]}}",
