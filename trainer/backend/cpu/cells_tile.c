@@ -91,14 +91,18 @@ static void pack_b(const struct tile *t, int64_t j, int64_t n)
 }
 
 /* Whether strips read b in place: its columns fill vectors, and the rows of a panel fit the L2
- * cache. Rows at a distance of many lines fall into few sets. */
+ * cache. Rows at a distance of many lines fall into few sets. A narrow panel is packed if more than
+ * two strips read it. */
 static bool in_place(const struct tr_gemm *g, int64_t cols, int64_t rows)
 {
+    const struct cpu_kernels *k = cpu_kernels();
     int64_t bytes = g->b.w.ld * CELL, step = bytes & -bytes;
     int64_t sets = step > 64 ? CACHE / WAYS / step : CACHE / WAYS / 64;
 
-    return cells_f32(g) && g->b.w.dtype == TR_F32 && !g->trans_b &&
-           cols % cpu_kernels()->lanes == 0 && rows <= (WAYS - 2) * sets;
+    if (k->lanes == 8 && g->c.shape[0] > 2 * k->strip_rows)
+        return false;
+    return cells_f32(g) && g->b.w.dtype == TR_F32 && !g->trans_b && cols % k->lanes == 0 &&
+           rows <= (WAYS - 2) * sets;
 }
 
 /* Sets b for the tile's columns from j on; n of them. */
