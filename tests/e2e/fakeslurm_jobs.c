@@ -220,10 +220,41 @@ static void await_processes(struct fake *f, const struct fake_job *job, bool end
     }
 }
 
+static const char *main_path(const struct fake *f, const struct fake_job *job)
+{
+    return fake_path(f, "started/main.%lld.%d", (long long)job->id, job->restarts);
+}
+
+/* False: this job was started before, by a command that was killed before it could say so. */
+static bool is_first(const struct fake *f, const struct fake_job *job)
+{
+    const char *own = fake_path(f, "started/new.%d", (int)getpid());
+    FILE *file = fopen(own, "w");
+    bool first;
+
+    if (file == NULL || fprintf(file, "%d\n", (int)getpid()) < 0 || fclose(file) != 0)
+        _exit(1);
+    first = link(own, main_path(f, job)) == 0;
+    unlink(own);
+    return first;
+}
+
+/* The process that runs the job's script. */
+static pid_t main_of(const struct fake *f, const struct fake_job *job)
+{
+    FILE *file;
+    int pid = 0;
+
+    while ((file = fopen(main_path(f, job), "r")) == NULL)
+        usleep(LOOK_US);
+    (void)!fscanf(file, "%d", &pid);
+    fclose(file);
+    return (pid_t)pid;
+}
+
 static void start(struct fake *f, struct fake_job *job)
 {
     int out = open(job->output, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    pid_t child;
 
     job->n_groups = 0;
     job->start_ms = f->now_ms;
@@ -234,18 +265,19 @@ static void start(struct fake *f, struct fake_job *job)
         return;
     }
     set_state(job, "RUNNING", "None");
-    child = fork();
-    if (child == 0) {
+    if (fork() == 0) {
         setsid();
         dup2(open("/dev/null", O_RDONLY), 0);
         dup2(out, 1);
         dup2(out, 2);
         for (int fd = 3; fd < 256; fd++)
             close(fd);
+        if (!is_first(f, job))
+            _exit(0);
         monitor(f, job);
     }
     close(out);
-    fake_add_group(job, child);
+    fake_add_group(job, main_of(f, job));
 }
 
 /* Which groups a srun of the job has started; it may not wait for our lock. */
