@@ -64,6 +64,14 @@ void fr_json_add(struct fr_buf *out, const json_t *value, size_t flags)
         out->bad = true;
 }
 
+void fr_json_add_text(struct fr_buf *out, const char *text)
+{
+    json_t *value = json_string(text);
+
+    fr_json_add(out, value, JSON_ENCODE_ANY);
+    json_decref(value);
+}
+
 enum fr_rc fr_json_print(const json_t *value, size_t flags, struct fr_err *err)
 {
     struct fr_buf text = {0};

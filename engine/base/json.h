@@ -33,6 +33,7 @@ struct fr_str fr_json_key(void *at);
 
 /* Appends the text of value; flags are jansson's. Without memory, and of NULL, out->bad is set. */
 void fr_json_add(struct fr_buf *out, const json_t *value, size_t flags);
+void fr_json_add_text(struct fr_buf *out, const char *text); /* likewise, a string */
 /* Prints value as a line on standard output. FR_NOMEM, also of NULL: nothing is printed. */
 enum fr_rc fr_json_print(const json_t *value, size_t flags, struct fr_err *err);
 /* Writes value to path through a temporary file beside it, fsync and rename; mode 0600 or 0644.

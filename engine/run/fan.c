@@ -13,20 +13,10 @@ static const char *output_of(const struct fr_run *run, uint32_t inst, const char
     return good ? run_output(run, inst, name) : NULL;
 }
 
-static void put_string(const char *text, struct fr_buf *out)
-{
-    json_t *value = json_string(text);
-
-    out->bad = out->bad || value == NULL;
-    if (value != NULL)
-        fr_json_add(out, value, JSON_ENCODE_ANY);
-    json_decref(value);
-}
-
 static void put_member(const char *name, const char *text, struct fr_buf *out)
 {
     fr_buf_fmt(out, "\"%s\":", name);
-    put_string(text, out);
+    fr_json_add_text(out, text);
 }
 
 static void put_inst(const struct fr_run *run, uint32_t inst, struct fr_buf *out)
@@ -73,7 +63,7 @@ static enum fr_rc get_list(const struct fr_run *run, const struct fr_ref *ref, s
         if (ref->kind == FR_REF_ITEMS)
             put_inst(run, task->first + k, out);
         else if (value != NULL)
-            put_string(value, out);
+            fr_json_add_text(out, value);
         else
             fr_buf_text(out, "null");
     }

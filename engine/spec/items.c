@@ -148,16 +148,6 @@ static bool is_bare(const char *text)
     return *text != '\0' && *p == '\0';
 }
 
-static void put_string(const char *text, struct fr_buf *out)
-{
-    json_t *value = json_string(text);
-
-    out->bad = out->bad || value == NULL;
-    if (value != NULL)
-        fr_json_add(out, value, JSON_ENCODE_ANY);
-    json_decref(value);
-}
-
 void fr_scalar_key(const struct fr_scalar *s, struct fr_buf *out)
 {
     if (s->type == FR_SCALAR_NULL)
@@ -165,7 +155,7 @@ void fr_scalar_key(const struct fr_scalar *s, struct fr_buf *out)
     else if (s->type != FR_SCALAR_TEXT || is_bare(s->text))
         fr_buf_text(out, s->text);
     else
-        put_string(s->text, out);
+        fr_json_add_text(out, s->text);
 }
 
 void fr_item_json(const struct fr_items *items, size_t item, struct fr_buf *out)
@@ -176,7 +166,7 @@ void fr_item_json(const struct fr_items *items, size_t item, struct fr_buf *out)
 
         fr_buf_fmt(out, "%s\"%s\":", k > 0 ? "," : "", items->names[k]);
         if (s->type == FR_SCALAR_TEXT)
-            put_string(s->text, out);
+            fr_json_add_text(out, s->text);
         else
             fr_buf_text(out, s->type <= FR_SCALAR_NULL ? "null" : s->text);
     }

@@ -143,15 +143,6 @@ static bool is_read(const struct host_run *h)
     return streams_of(h->host)->first != NULL; /* a stream of all runs, or of this one */
 }
 
-/* As a JSON string. */
-static void put_string(struct fr_buf *out, const char *text)
-{
-    json_t *string = json_string(text);
-
-    fr_json_add(out, string, JSON_ENCODE_ANY);
-    json_decref(string);
-}
-
 static void note_state(struct host_news *news, const struct fr_note *note)
 {
     const struct fr_row *row = &note->row;
@@ -165,7 +156,7 @@ static void note_state(struct host_news *news, const struct fr_note *note)
     }
     fr_buf_fmt(out, "%s[%u,\"%s\",%u,\"%s\",%d,", news->n_changes++ == 0 ? "[" : ",", row->inst,
                fr_state_name(row->state), row->attempt_no, cause, row->code);
-    put_string(out, note->text);
+    fr_json_add_text(out, note->text);
     fr_buf_fmt(out, ",%" PRId64 ",%" PRId64 ",%d]", note->wall_ms, due, row->unreachable);
     news->lost = news->lost || out->bad;
 }
@@ -195,10 +186,10 @@ static struct fr_buf text_of_note(const struct host_run *h, const struct fr_note
 
     fr_buf_fmt(&out, "{\"run\":%" PRId64 ",\"wall\":%" PRId64 ",\"text\":", fr_run_no(h->run),
                note->wall_ms);
-    put_string(&out, note->text);
+    fr_json_add_text(&out, note->text);
     if (note->node != FR_PLAN_NONE) {
         fr_buf_text(&out, ",\"node\":");
-        put_string(&out, fr_run_plan(h->run)->nodes[note->node].name);
+        fr_json_add_text(&out, fr_run_plan(h->run)->nodes[note->node].name);
         fr_buf_fmt(&out, ",\"up\":%s", note->up ? "true" : "false");
     }
     if (note->inst != FR_PLAN_NONE)
