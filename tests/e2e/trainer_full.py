@@ -155,6 +155,13 @@ def planned():
     with open("large-config/config.json", "w") as f:
         json.dump(config, f)
     t.same("a larger model is made", t.Run(["init", "--config", "large-config", "--output", "large", "--tokenizer", "ex/model"]).wait(), 0)
+    for what, each, more in (("f32: weights are the masters", 8, {}), ("bf16", 12, dict(bf16=True)),
+                             ("f32, states and two tiles of weights in the host's memory", 13.56, dict(deepspeed=zero(2)))):
+        text = train("planned", "large", steps=1, dataset="arithmetic", stage="sft", template="default", packing=None,
+                     overwrite_output_dir=True, **more)
+        count = int(re.search(r"trainable params: (\d+) ", text).group(1))
+        states = 2**20 * sum(float(n) for n in re.findall(r">>   (?:optimizer|optimizer states) +([\d.]+) MiB", text))
+        t.check("planned: bytes of states a weight, " + what, abs(states / count - each) < 0.1, states / count)
     attention = dict(finetuning_type="freeze", freeze_trainable_modules="self_attn", freeze_trainable_layers=1)
     for name, model, world, stage, more in (("a large one", "large", 2, 2, {}), ("a large one", "large", 3, 3, {}), ("a large one", "large", 2, 3, {}),
                                             ("a large one, its optimizer in the host's memory", "large", 2, 2, dict(deepspeed=zero(2))),

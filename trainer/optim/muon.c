@@ -276,7 +276,7 @@ static enum fr_rc apply(struct tr_optim *o, double lr, double f, struct fr_err *
 
         if (rc == FR_OK)
             rc = tr_sum(o->be, o->q, &step, err);
-        if (rc == FR_OK)
+        if (rc == FR_OK && !o->weights.are_masters)
             rc = tr_cast(o->be, o->q, &copy, err);
         if (rc == FR_OK)
             rc = put_back(o, TR_OPTIM_MASTER, &r[i], p, err);

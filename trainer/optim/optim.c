@@ -329,7 +329,7 @@ static enum fr_rc update_weights(struct tr_optim *o, const struct tr_adamw *a, s
             continue;
         struct tr_adamw x = optim_update(o, a, &all);
 
-        x.copy = r[i].weight;
+        x.copy = o->weights.are_masters ? (struct tr_view){0} : r[i].weight;
         rc = tr_adamw(o->be, o->q, &x, err);
     }
     return rc;

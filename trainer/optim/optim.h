@@ -80,6 +80,7 @@ struct tr_optim {
     struct tr_optim_weights {
         /* Owned: of the device, or pinned memory of the host; absent with a disk. */
         struct tr_view master;           /* (flat) f32, in the order of grads.h */
+        bool are_masters;                /* all weights are f32, on the device: no master */
         struct tr_view m, v;             /* f32, of ranges without codes */
         struct tr_view m_codes, v_codes; /* u8, of the others */
         struct tr_view m_max, v_max;     /* f32, of their blocks */
@@ -123,7 +124,8 @@ struct tr_disk_shape;
 /* Of the states on a disk; borrows g. */
 void tr_optim_disk_shape(const struct tr_grads *g, struct tr_disk_shape *out);
 
-/* Bytes of masters and moments of a rank's trained weights, in memory. */
+/* Bytes of moments of a rank's trained weights, and of masters that are not the weights, in memory.
+ */
 size_t tr_optim_states(const struct tr_grads *g);
 
 /* comm: for the optimizer's data calls alone; a group of all ranks if the model gathers weights
@@ -132,8 +134,8 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
                            struct tr_backend *be, struct fr_err *err);
 void tr_optim_finish(struct tr_optim *o);
 
-/* Masters of the trained weights, which are loaded: their values. With a disk that is done by the
- * first step. */
+/* Masters of the trained weights, which are loaded: their values, where the weights are not the
+ * masters. With a disk that is done by the first step. */
 enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err);
 
 /* After masters were set by tr_optim_write: weights and adapters, on every rank. */

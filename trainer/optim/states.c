@@ -3,6 +3,7 @@
 #include "trainer/optim/disk.h"
 #include "trainer/optim/optim_private.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { WORDS = 64 /* f32 states of a range begin at multiples of so many elements */ };
@@ -65,6 +66,18 @@ enum fr_rc optim_check_states(const struct tr_grads *g, struct fr_err *err)
     return FR_OK;
 }
 
+/* Whether all weights are f32 on the device, as masters would be there. */
+static bool are_masters(const struct tr_grads *g)
+{
+    size_t n;
+    const struct tr_grads_range *r = tr_grads_ranges(g, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (r[i].weight.dtype != TR_F32)
+            return false;
+    return tr_grads_host(g)->be == NULL;
+}
+
 /* The views of all states, and how many values of which type each has. */
 struct row {
     struct tr_view *view;
@@ -78,7 +91,7 @@ static void list_rows(struct tr_optim_weights *w, const struct tr_grads *g, stru
     struct optim_sizes z;
 
     optim_places(g, NULL, &z);
-    const struct row all[ROWS] = {{&w->master, TR_F32, tr_grads_flat(g)},
+    const struct row all[ROWS] = {{&w->master, TR_F32, are_masters(g) ? 0 : tr_grads_flat(g)},
                                   {&w->m, TR_F32, z.m},
                                   {&w->v, TR_F32, z.v},
                                   {&w->m_codes, TR_U8, z.coded},
@@ -109,6 +122,7 @@ enum fr_rc optim_take_states(struct tr_optim *o, enum tr_mem kind, struct fr_err
     enum fr_rc rc = FR_OK;
 
     list_rows(&o->weights, o->grads, rows);
+    o->weights.are_masters = are_masters(o->grads);
     for (int i = 0; i < ROWS && rc == FR_OK; i++) {
         size_t bytes = (size_t)rows[i].n * tr_dtype_bytes(rows[i].type);
         void *p = NULL;
@@ -170,6 +184,10 @@ struct tr_view optim_state(const struct tr_optim *o, enum tr_optim_what what,
     int64_t at;
     size_t n;
 
+    if (what == TR_OPTIM_MASTER && w->are_masters) {
+        assert(p->at + p->n <= p->r->at + p->r->n);
+        return optim_part(p->r->weight, p->at - p->r->at, p->n);
+    }
     if (what == TR_OPTIM_MASTER) /* also gaps between ranges */
         return optim_part(w->master, p->at, p->n);
     place = &o->places[p->r - tr_grads_ranges(o->grads, &n)];
@@ -349,7 +367,9 @@ enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err)
     enum fr_rc rc = FR_OK;
     size_t n = 0;
 
-    r = o->grads != NULL && o->host.disk == NULL ? tr_grads_ranges(o->grads, &n) : NULL;
+    bool copies = o->grads != NULL && o->host.disk == NULL && !o->weights.are_masters;
+
+    r = copies ? tr_grads_ranges(o->grads, &n) : NULL;
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         struct tr_cast cast = {.y = optim_part(o->weights.master, r[i].at, r[i].n),
                                .x = r[i].weight};
@@ -385,7 +405,9 @@ enum fr_rc tr_optim_round(struct tr_optim *o, struct fr_err *err)
     enum fr_rc rc = FR_OK;
     size_t n = 0;
 
-    r = o->grads != NULL ? tr_grads_ranges(o->grads, &n) : NULL;
+    bool rounds = o->grads != NULL && !o->weights.are_masters;
+
+    r = rounds ? tr_grads_ranges(o->grads, &n) : NULL;
     for (size_t i = 0; i < n && rc == FR_OK; i++)
         rc = round_range(o, &r[i], err);
     if (rc == FR_OK)

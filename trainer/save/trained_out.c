@@ -83,7 +83,7 @@ static enum fr_rc bring(struct tr_trained_set *w, struct brought *b, int part, s
 
 static bool is_small(const struct tr_trained_set *w, int part)
 {
-    return part_bytes(w, part) <= 1 << 24;
+    return part_bytes(w, part) <= TR_GRADS_SMALL;
 }
 
 static enum fr_rc fill_trained(void *arg, const struct tr_st_item *item, int64_t at, void *dst,

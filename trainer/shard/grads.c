@@ -245,6 +245,19 @@ static void list_buffers(const struct tr_grads *g, struct buffer out[BUFFERS])
     out[PASSED] = (struct buffer){g->o.sum, grads_passed(g, most / g->ranks)};
 }
 
+/* Bytes of the largest part of at most so many. */
+static size_t largest_part(const struct tr_grads *g, size_t most)
+{
+    size_t best = 0;
+
+    for (size_t k = 0; k < g->nparts; k++) {
+        size_t bytes = tr_grads_part_bytes(g, (int)k);
+
+        best = bytes > best && bytes <= most ? bytes : best;
+    }
+    return best;
+}
+
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
 {
     struct buffer b[BUFFERS];
@@ -254,10 +267,9 @@ void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
     out->windows = grads_rows_bytes(g);
     for (int i = WINDOW; i < BUFFERS; i++)
         out->windows += bytes_of(b[i]);
-    out->saved = 0;
-    for (size_t k = 0; k < g->nparts && g->me == 0; k++)
-        if (tr_grads_part_bytes(g, (int)k) > out->saved)
-            out->saved = tr_grads_part_bytes(g, (int)k);
+    out->saved = g->me == 0 ? largest_part(g, SIZE_MAX) : 0;
+    if (out->saved > TR_GRADS_SMALL)
+        out->saved += largest_part(g, TR_GRADS_SMALL);
 }
 
 enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)

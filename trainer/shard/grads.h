@@ -73,13 +73,16 @@ enum fr_rc tr_grads_create(const struct tr_grads_opts *o, struct tr_grads **out,
                            struct fr_err *err);
 void tr_grads_destroy(struct tr_grads *g);
 
+enum { TR_GRADS_SMALL = 1 << 24 }; /* bytes of a part that is kept beside another, as norms are */
+
 /* What tr_grads_alloc takes, in bytes on this rank. */
 struct tr_grads_bytes {
     size_t sums;    /* this rank's shares; of the host with o.host */
     size_t windows; /* gradients of the largest unit (of two of them), those received, sums on their
                        way between nodes, rows of the embedding, the landing of a share on its way
                        to the host */
-    size_t saved;   /* not taken: of the host, on the rank that asks tr_grads_whole for all parts */
+    size_t saved;   /* not taken: of the host, on the rank that asks tr_grads_whole for all parts:
+                       the largest one, and the largest one of at most TR_GRADS_SMALL beside it */
 };
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out);
 
