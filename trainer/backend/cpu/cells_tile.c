@@ -324,24 +324,26 @@ static struct cpu_ahead rows_of_strip(const struct tile *t, int64_t i, int64_t s
 }
 
 /* All panels of the tile by each strip: they stay in the L2 cache. Meanwhile the rows of the next
- * strip are prefetched, and by the last panel what the next tile reads. */
+ * strip are prefetched by the first half of the panels, and by the others what the next tile reads;
+ * by AMX, which needs b sooner, that alone. */
 static void by_strips(const struct tile *t, struct cpu_strip *s)
 {
     int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m, t->amx);
-    int64_t last = cpu_panels_of(n) - 1, share = lines_of(t->ahead, strips * t->blocks);
+    int64_t panels = cpu_panels_of(n), half = t->amx ? 0 : panels / 2;
+    int64_t share = lines_of(t->ahead, strips * t->blocks * (panels - half));
     bool adds = t->g->beta != 0 || t->inner.begin > 0;
 
     for (int64_t i = 0; i < strips; i++) {
         struct cpu_range r = cpu_strip_rows(m, i, t->amx);
         struct cpu_ahead rows = rows_of_strip(t, i + 1, strips);
-        int64_t lines = lines_of(&rows, last > 0 ? last : 1);
+        int64_t lines = lines_of(&rows, half > 0 ? half : 1);
 
         rows_at(t, i, s);
         for (int64_t j = 0; j < n; j += t->panel) {
-            bool is_last = j / t->panel == last;
+            bool first = j / t->panel < half;
 
-            s->ahead = is_last ? t->ahead : &rows;
-            s->lines = is_last ? share : lines;
+            s->ahead = first ? &rows : t->ahead;
+            s->lines = first ? lines : share;
             if (adds && i == 0)
                 bring_sums(t, r, j);
             if (adds && i + 1 < strips)
