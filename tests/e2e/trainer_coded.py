@@ -75,7 +75,8 @@ def layouts():
 def memory():
     """The table has half of it for what is coded, but for its rounding to a tenth."""
     texts = [full.train("out", "llama", **dict(CODED, optim=optim)) for optim in ("adamw_torch", "paged_adamw_8bit")]
-    sizes = [float((re.findall(r" optimizer +([\d.]+) MiB", text) or [0])[0]) for text in texts]
+    found = [re.search(r" optimizer +([\d.]+) ([KM])iB", text) for text in texts]
+    sizes = [float(m.group(1)) / {"K": 1024, "M": 1}[m.group(2)] for m in found]
     coded = sum(len(s["m"][1]) for s in states("out").values() if s["m"][0] == "U8")
     t.check("memory that is saved", abs(sizes[0] - sizes[1] - coded * (6 - 8 / 256) / 2**20) < 0.11 and coded > 150000, (sizes, coded))
 
