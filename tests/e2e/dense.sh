@@ -49,6 +49,11 @@ for to in published-llama published-new; do
     check "it did rise, $to" awk '/eval_loss before the training/ { b = $(NF - 4) + 0; a = $NF + 0; exit !(a > b) }' out
     check "publish did not run, $to" bash -c '! grep -Eq "^publish +n1 +(succeeded|failed|running)" out'
 done
+# A rate that leaves no number at all: the loss is NaN, which is null in the log.
+start src/pipelines/llama-sft.yaml -p max_steps=4 -p learning_rate=1e5 -p output_dir=spoilt-null
+wait $!
+same "a training whose loss is no number" $? 1
+has "it is not published" out "to null: the adapter is not published"
 same "what was published stays" "$(readlink -f "$adapter")" "$before"
 check "nothing new is published" test ! -e "$nodes/published-new"
 same "nothing is left running" "$(left)" ""
