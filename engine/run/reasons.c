@@ -107,6 +107,7 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
 const char *run_why(struct fr_run *run, const struct fr_row *row)
 {
     const struct run_inst *in = &run->insts[row->inst];
+    bool cut = row->state == FR_ST_CANCELLED && row->cause == FR_CAUSE_FAIL_FAST;
     bool unstarted = fr_cause_unstarted(row->cause);
     bool ours =
         fr_id_eq(in->row.id, row->attempt) && row->attempt_no > 0 && in->row.cause == row->cause;
@@ -117,7 +118,7 @@ const char *run_why(struct fr_run *run, const struct fr_row *row)
     if (row->state == FR_ST_WAITING)
         return row->blocked ? run_block_text(run, run->plan->insts[row->inst].task) : "";
     if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
-        return unstarted ? why_cause(run, row) : "";
+        return unstarted || cut ? why_cause(run, row) : "";
     base = why_cause(run, row);
     if (own == NULL || own[0] == '\0')
         return base;

@@ -27,6 +27,7 @@ static enum fr_state_of state_of(enum fr_cause cause, int code)
     case FR_CAUSE_LOST:
         return FR_ST_LOST;
     case FR_CAUSE_STOPPED:
+    case FR_CAUSE_FAIL_FAST:
     case FR_CAUSE_NONE:
         return FR_ST_CANCELLED;
     default:
@@ -51,7 +52,7 @@ static bool may_retry(const struct fr_sched *s, uint32_t inst)
     const struct fr_retry *retry = &spec->retry;
     const struct fr_row *row = &in->row;
 
-    if (s->stopping || in->no_retry)
+    if (s->stopping || in->no_retry || fails_fast(s, s->plan->insts[inst].task))
         return false;
     if (may_chain(s, inst))
         return true;
@@ -135,7 +136,8 @@ static void gang_settle(struct fr_sched *s, struct gang *gang)
         gang->unit = false;
         s->units--;
     }
-    if (!good && !gang->unproven && gang->free && !s->stopping) {
+    if (!good && !gang->unproven && gang->free && !s->stopping &&
+        !fails_fast(s, s->plan->insts[gang->first].task)) {
         make_ready(s, gang->first);
         return;
     }

@@ -125,6 +125,22 @@ static void end_empty(struct fr_sched *s, uint32_t t)
     conclude(s, t);
 }
 
+bool fails_fast(const struct fr_sched *s, uint32_t t)
+{
+    const uint32_t *c = s->tasks[t].count;
+
+    return s->plan->tasks[t].spec->fail_fast &&
+           c[FR_ST_FAILED] + c[FR_ST_TIMED_OUT] + c[FR_ST_LOST] + c[FR_ST_STOP_UNPROVEN] > 0;
+}
+
+/* What has not ended is cancelled, from task.at on, while *slice lasts. false: some are left. */
+static bool cut_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
+{
+    if (s->reserver != NONE && s->plan->insts[s->gangs[s->reserver].first].task == t)
+        drop_reservation(s);
+    return s->tasks[t].open == 0 || cancel_task(s, t, &s->tasks[t].at, slice, FR_CAUSE_FAIL_FAST);
+}
+
 /* Its waiting instances go on, from task.at on, while *slice lasts. false: some are left. */
 static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
 {
@@ -134,6 +150,8 @@ static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
 
     if (task->count == 0 && !s->stopping)
         end_empty(s, t);
+    if (!s->stopping && fails_fast(s, t))
+        return cut_some(s, t, slice);
     if (s->stopping || s->tasks[t].count[FR_ST_WAITING] == 0)
         return true;
     fails = may_fail && task->n_same == 0 && needs_failed(s, t, 0);
@@ -175,7 +193,7 @@ static void activate_item(struct fr_sched *s, uint32_t t, uint32_t item)
     uint32_t first = task->first + item * task->width, step = task->gang ? task->width : 1;
     bool fails;
 
-    if (s->stopping || s->tasks[t].needs_left > 0 || !joins_over(s, t, item))
+    if (s->stopping || s->tasks[t].needs_left > 0 || fails_fast(s, t) || !joins_over(s, t, item))
         return;
     fails = !task->spec->ended_is_enough && needs_failed(s, t, item);
     for (uint32_t k = 0; k < task->width && has_room(s, t); k += step)

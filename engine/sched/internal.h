@@ -230,6 +230,9 @@ void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it; waits wh
 
 /* flow.c */
 void activate(struct fr_sched *s, uint32_t task); /* all it needs has ended: settle() goes on */
+/* Whether an instance of a task with fail_fast has failed: activate() then cancels the others. It
+ * follows from the rows alone, so a crash in between changes nothing. */
+bool fails_fast(const struct fr_sched *s, uint32_t task);
 /* Of a task with max_parallel, when one of its instances has ended: the next go on. */
 void activate_more(struct fr_sched *s, uint32_t task);
 void block_task(struct fr_sched *s, uint32_t task, bool blocked);
@@ -249,6 +252,10 @@ void fail_refused(struct fr_sched *s); /* a slice of what nodes have refused */
 
 /* user.c */
 void cancel_run(struct fr_sched *s);
+/* The members of the task from *k on, while *slice lasts; a gang as a whole. cause: STOPPED or
+ * FAIL_FAST. false: some are left. */
+bool cancel_task(struct fr_sched *s, uint32_t task, uint32_t *k, uint32_t *slice,
+                 enum fr_cause cause);
 void cancel_some(struct fr_sched *s); /* cancels a slice of the instances that are left */
 void reset_some(struct fr_sched *s);  /* likewise of what a retry resets */
 enum fr_rc retry_run(struct fr_sched *s, const struct fr_event *ev, struct fr_err *err);

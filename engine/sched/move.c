@@ -119,6 +119,8 @@ void set_state(struct fr_sched *s, uint32_t inst, enum fr_state_of state)
     count_state(s, inst, 1);
     if (plan_task(s, inst)->spec->max_parallel > 0 && fr_state_ended(state))
         activate_more(s, s->plan->insts[inst].task);
+    if (s->begun && plan_task(s, inst)->spec->fail_fast && fr_state_failed(state))
+        activate(s, s->plan->insts[inst].task);
     if (s->tasks[s->plan->insts[inst].task].joined && fr_state_ended(state))
         item_ended(s, inst);
     if (s->tasks[s->plan->insts[inst].task].open == 0)

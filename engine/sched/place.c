@@ -370,7 +370,9 @@ static void start_all(struct fr_sched *s)
 
 void dispatch(struct fr_sched *s)
 {
-    if (past_limit(s))
+    bool cuts = s->going_n > 0 && fails_fast(s, s->going[s->going_at]);
+
+    if (past_limit(s) || (cuts && !s->stopping)) /* what is left of the slices comes first */
         return;
     start_all(s);
     while (s->n_touched > 0) {

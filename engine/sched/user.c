@@ -3,14 +3,18 @@
 
 #include "engine/base/sys.h"
 
-static void cancel_inst(struct fr_sched *s, uint32_t inst, bool gang_runs)
+static void cancel_inst(struct fr_sched *s, uint32_t inst, bool gang_runs, enum fr_cause cause)
 {
     struct inst *in = &s->insts[inst];
 
     if (in->row.live) {
         if (in->row.state != FR_ST_STOPPING)
-            put_stop(s, inst, FR_CAUSE_STOPPED);
+            put_stop(s, inst, cause);
     } else if (!fr_state_ended(in->row.state) && !gang_runs) {
+        if (cause == FR_CAUSE_FAIL_FAST && in->row.attempt_state != FR_ST_CANCELLED) {
+            in->row.cause = cause;
+            in->row.code = 0;
+        }
         s->asking -= in->asked;
         s->tasks[s->plan->insts[inst].task].asked -= in->asked;
         in->asked = false;
@@ -18,9 +22,7 @@ static void cancel_inst(struct fr_sched *s, uint32_t inst, bool gang_runs)
     }
 }
 
-/* The members of the task from *k on, while *slice lasts; a gang as a whole. false: some are left.
- */
-static bool cancel_task(struct fr_sched *s, uint32_t t, uint32_t *k, uint32_t *slice)
+bool cancel_task(struct fr_sched *s, uint32_t t, uint32_t *k, uint32_t *slice, enum fr_cause cause)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
     uint32_t step = task->gang ? task->width : 1;
@@ -31,10 +33,10 @@ static bool cancel_task(struct fr_sched *s, uint32_t t, uint32_t *k, uint32_t *s
 
         for (uint32_t i = task->first + *k; i < task->first + *k + step; i++) {
             *slice -= *slice > 0 && !fr_state_ended(s->insts[i].row.state);
-            cancel_inst(s, i, gang_runs);
+            cancel_inst(s, i, gang_runs, cause);
         }
         if (gang_runs)
-            gang_stop(s, gang, FR_CAUSE_STOPPED);
+            gang_stop(s, gang, cause);
     }
     return *k >= task->count;
 }
@@ -52,7 +54,8 @@ bool fr_sched_more(const struct fr_sched *s)
 
 void cancel_some(struct fr_sched *s)
 {
-    while (cancels(s) && s->slice > 0 && cancel_task(s, s->cancel_at, &s->cancel_k, &s->slice)) {
+    while (cancels(s) && s->slice > 0 &&
+           cancel_task(s, s->cancel_at, &s->cancel_k, &s->slice, FR_CAUSE_STOPPED)) {
         s->cancel_at++;
         s->cancel_k = 0;
     }
@@ -63,7 +66,7 @@ static void cancel_hooks(struct fr_sched *s)
     for (uint32_t t = s->plan->n_tasks - s->plan->n_hooks; t < s->plan->n_tasks; t++) {
         uint32_t k = 0, all = UINT32_MAX;
 
-        (void)cancel_task(s, t, &k, &all);
+        (void)cancel_task(s, t, &k, &all, FR_CAUSE_STOPPED);
     }
 }
 
@@ -73,7 +76,7 @@ static void stop_live(struct fr_sched *s)
     for (uint32_t n = 0; n < s->plan->n_nodes; n++)
         for (uint32_t i = s->nodes[n].live; i != NONE; i = s->insts[i].next)
             if (!plan_task(s, i)->gang)
-                cancel_inst(s, i, false);
+                cancel_inst(s, i, false, FR_CAUSE_STOPPED);
 }
 
 bool fr_sched_resets(const struct fr_sched *s)
@@ -172,6 +175,8 @@ static void reset_inst(struct fr_sched *s, uint32_t inst)
     in->reset = false;
     in->row.retries = 0;
     in->row.chained = 0;
+    if (in->row.cause == FR_CAUSE_FAIL_FAST && in->row.attempt_state != FR_ST_CANCELLED)
+        in->row.cause = FR_CAUSE_NONE; /* it was of no attempt */
     if (in->row.attempt_state == FR_ST_STOP_UNPROVEN) {
         in->again = true;
         want_link(s, s->plan->insts[inst].node);

@@ -195,6 +195,10 @@ static const struct field task_fields[] = {
      .help = "Instances of it that are on their way at once, also between two tries; a gang counts "
              "as one. Default: as many as max_parallel of the pipeline and the slots of nodes "
              "allow."},
+    {"fail_fast", SHAPE_BOOL, AT(fr_task, fail_fast), .preset = "false",
+     .help = "Once an instance of it has failed, its retries used up, those that wait are "
+             "cancelled and those that run are stopped. For a task with matrix: or on several "
+             "nodes."},
     {"metrics", SHAPE_METRICS, AT(fr_task, metrics), .allow = IN_TASK,
      .help = "File of JSON lines that the task writes, with a number `step` (or `current_steps`) "
              "and other numbers: its curves. A relative path is below its working folder; "

@@ -130,6 +130,7 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root, void *sp
         return;
     check_cycles(l);
     check_joins(l);
+    check_fail_fast(l);
     check_uses(l);
     check_hook_names(l);
     check_written(l);

@@ -174,6 +174,7 @@ void check_cycles(struct loader *l);
 
 /* matrix.c: that tasks which are joined item by item have the same items. */
 void check_joins(struct loader *l);
+void check_fail_fast(struct loader *l);
 
 /* written.c: notes on outputs that scripts write and their tasks do not declare. */
 void check_written(struct loader *l);

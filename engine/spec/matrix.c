@@ -387,3 +387,22 @@ void check_joins(struct loader *l)
         }
     }
 }
+
+/* fail_fast: has a meaning only where a failure leaves other instances. */
+void check_fail_fast(struct loader *l)
+{
+    for (size_t t = 0; t < l->spec->n_tasks; t++) {
+        const struct fr_task *task = &l->spec->tasks[t];
+        const struct fr_yaml *y = fr_yaml_get(l->tasks->pairs[t].value, "fail_fast");
+        bool single = task->on == FR_ON_HEAD || task->on == FR_ON_CONTROL;
+
+        if (!task->fail_fast || task->items != NULL)
+            continue;
+        if (task->gang && !single)
+            complain(l, pos_of(l, y), "matrix: beside it, or no fail_fast:",
+                     "the instances of '%s' are one gang, which fails as a whole", task->act.name);
+        else if (single)
+            complain(l, pos_of(l, y), "matrix: or on: several nodes, or no fail_fast:",
+                     "'%s' has one instance, so none is left when it fails", task->act.name);
+    }
+}

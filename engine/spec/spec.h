@@ -107,6 +107,7 @@ struct fr_task {
     size_t n_nodes;   /* at least 1 */
     bool gang;        /* instances of an item start together or not at all; rank = place in nodes */
     int max_parallel; /* instances of it at once, a gang counts as one; 0: as the run's allows */
+    bool fail_fast;   /* once an instance of it has failed, the others are cancelled */
     bool best_effort; /* its failure does not fail the run nor what needs it */
     bool ended_is_enough; /* when: calls failure() or always(): starts when needs ended, however */
     struct fr_text when;  /* absent: true. Evaluated per instance; false: skipped */

@@ -54,7 +54,10 @@ enum fr_cause_phase {
       "its allocation did not begin within queue_for:", "its allocation did not begin in time")    \
     X(NO_PROGRESS, "no_progress", 0, CUT, false, false,                                            \
       "two allocations of chain: in a row brought its training no newer checkpoint",               \
-      "two allocations in a row brought no newer checkpoint")
+      "two allocations in a row brought no newer checkpoint")                                      \
+    X(FAIL_FAST, "fail_fast", 0, CUT, false, false,                                                \
+      "another instance of its task failed, and the task has fail_fast:",                          \
+      "another instance of its task failed (fail_fast)")
 
 #define FR_CAUSE_ID(name, ...) FR_CAUSE_##name,
 enum fr_cause { FR_CAUSE_NONE, FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };

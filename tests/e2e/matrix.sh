@@ -187,6 +187,52 @@ wait "$pid"
 same "and run once there is room" $? 0
 same "all of them" "$(lines few)" 4
 
+# The first failure, its retry used up, ends the rows that run and those that wait; flowrun is killed meanwhile.
+cat > fast.yaml <<'END'
+name: fast
+env: {W: "${{ env.W }}"}
+tasks:
+  fit:
+    matrix: {i: [1, 2, 3, 4, 5]}
+    max_parallel: 3
+    fail_fast: true
+    retry: {times: 1, delay: 0s}
+    run: |
+      echo "$FLOWRUN_ITEM" >> $W/fast.began
+      test "$FLOWRUN_ITEM" != i=1 || exit 0
+      test "$FLOWRUN_ITEM" != i=2 || { until test -e $W/fast.go; do sleep 0.05; done; echo x >> $W/fast.tries; exit 7; }
+      until test -e $W/never; do sleep 0.05; done
+  other: {run: "until test -e $W/fast.other; do sleep 0.05; done"}
+  after: {needs: [fit], run: "echo after"}
+END
+fast_began() { [ "$(lines fast.began)" = 4 ]; }
+fast_ended() { "$flowrun" status > status && grep -q '^fit\[i=5\] .* cancelled' status && grep -q '^fit\[i=3\] .* cancelled' status; }
+start fast.yaml
+pid=$!
+until_true 20 fast_began
+kill -9 "$pid"
+wait "$pid" 2> /dev/null
+touch fast.go
+"$flowrun" resume > out 2>&1 &
+pid=$!
+until_true 20 fast_ended
+touch fast.other
+wait "$pid"
+same "the run fails" $? 1
+same "after the retry" "$(lines fast.tries)" 2
+has "the row that failed" out "fit[i=2] failed: exit code 7"
+check "what had succeeded stays" grep -q '^fit\[i=1\] .* succeeded' status
+for i in 3 4 5; do has "row $i" out "fit[i=$i] cancelled: another instance of its task failed (fail_fast)"; done
+check "another task goes on" grep -q '^other .* succeeded' out
+check "what needs it does not run" grep -q '^after .* upstream_failed' out
+same "the fifth never began" "$(grep -c i=5 fast.began)" 0
+touch never
+: > fast.began
+sed -i 's/exit 7/exit 0/' fast.yaml
+"$flowrun" retry --file fast.yaml > out 2>&1
+same "retry runs what failed and what was cancelled" $? 0
+same "and nothing else" "$(sort -u fast.began | tr '\n' ' ')" "i=2 i=3 i=4 i=5 "
+
 # No row is left: the task has succeeded, once what it needs has.
 cat > none.yaml <<'END'
 name: none

@@ -88,6 +88,8 @@ static void mini_trait(struct minispec *m, struct fr_task *task, const char *wor
         task->gang = true;
     } else if (strcmp(word, "ended") == 0) {
         task->ended_is_enough = true;
+    } else if (strcmp(word, "fast") == 0) {
+        task->fail_fast = true;
     } else if (strcmp(word, "best") == 0) {
         task->best_effort = true;
     } else if (strcmp(word, "uses") == 0) {

@@ -31,6 +31,8 @@ static void random_spec(struct world *w, char *text, size_t size)
         if (chance(w, 30))
             at += (size_t)snprintf(text + at, size - at, " par=%u", 1 + (unsigned)draw(w, 3));
         if (chance(w, 15))
+            at += (size_t)snprintf(text + at, size - at, " fast");
+        if (chance(w, 15))
             at += (size_t)snprintf(text + at, size - at, " ended");
         if (chance(w, 10))
             at += (size_t)snprintf(text + at, size - at, " best");
@@ -115,6 +117,28 @@ static void check_pools(struct world *w)
         CHECK(used[n] <= w->plan->nodes[n].slots);
 }
 
+/* Of a task with fail_fast: once an instance has failed, the others have ended or are stopped, in
+ * the same commit; and nothing else ends by that cause. */
+static void check_fast(struct world *w)
+{
+    for (uint32_t t = 0; t < w->plan->n_tasks; t++) {
+        const struct fr_plan_task *task = &w->plan->tasks[t];
+        unsigned failed = 0, open = 0, cut = 0;
+
+        for (uint32_t k = 0; k < task->count; k++) {
+            const struct fr_row *row = &w->rows[task->first + k];
+
+            failed += fr_state_failed(row->state);
+            open += !fr_state_ended(row->state) && row->state != FR_ST_STOPPING;
+            cut += row->state == FR_ST_CANCELLED && row->cause == FR_CAUSE_FAIL_FAST &&
+                   row->attempt_state != FR_ST_CANCELLED;
+        }
+        CHECK(cut == 0 || (task->spec->fail_fast && failed > 0));
+        if (task->spec->fail_fast && failed > 0 && w->run.state == FR_RUN_RUNNING)
+            CHECK_INT(open, 0);
+    }
+}
+
 static void check_row_change(struct world *w, const struct fr_row *old, const struct fr_row *row)
 {
     const struct fr_plan_task *task = &w->plan->tasks[w->plan->insts[row->inst].task];
@@ -154,6 +178,7 @@ static void commit(struct world *w)
     }
     check_gangs(w);
     check_pools(w);
+    check_fast(w);
 }
 
 static void perform(struct world *w)

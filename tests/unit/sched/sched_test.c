@@ -228,6 +228,14 @@ static const struct {
     {"chain", "a; b: a", "", "succeeded a@n1=succeeded/1 b@n1=succeeded/1"},
     {"failure goes down", "a; b: a; c: b; d", "a@n1#1=3",
      "failed a@n1=failed/1 b@n1=upstream_failed/0 c@n1=upstream_failed/0 d@n1=succeeded/1"},
+    {"the first failure ends the others", "a: @all fast retry=1 slots=8; b: a",
+     "a@n1#1=hang a@n2#1=1 a@n2#2=1",
+     "failed a@n1=cancelled/1 a@n2=failed/2 a@n3=succeeded/1 b@n1=upstream_failed/0"},
+    {"and those that wait", "a: items=3 par=1 fast; c: items=2 best gang @all fast; d: c",
+     "a[i=0]#1=1 c[i=0]#1=hang c[i=1]#1=1",
+     "failed a[i=0]=failed/1 a[i=1]=cancelled/0 a[i=2]=cancelled/0 c[i=0]=cancelled/1 "
+     "c[i=0]=cancelled/1 c[i=0]=cancelled/1 c[i=1]=failed/1 c[i=1]=failed/1 c[i=1]=failed/1 "
+     "d@n1=succeeded/1"},
     {"one of three nodes fails", "a: @all; b: a", "a@n2#1=sig",
      "failed a@n1=succeeded/1 a@n2=failed/1 a@n3=succeeded/1 b@n1=upstream_failed/0"},
     {"best effort", "a: best; b: a", "a@n1#1=1", "succeeded a@n1=failed/1 b@n1=succeeded/1"},

@@ -62,6 +62,26 @@ static const struct {
 
     {"too few at once", "tasks: {a: {run: x, max_parallel: 0}}",
      "p.yaml:1:35: max_parallel is '0'; expected a whole number from 1 to 100000"},
+    {"fail_fast of one instance", "tasks: {a: {run: x, fail_fast: true}}",
+     "p.yaml:1:32: 'a' has one instance, so none is left when it fails; expected matrix: or on: "
+     "several nodes, or no fail_fast:"},
+    {"fail_fast on control", "tasks: {a: {run: x, on: control, fail_fast: true}}",
+     "p.yaml:1:45: 'a' has one instance, so none is left when it fails; expected matrix: or on: "
+     "several nodes, or no fail_fast:"},
+    {"fail_fast of a gang", "tasks: {a: {run: x, on: all, gang: true, fail_fast: true}}",
+     "p.yaml:1:53: the instances of 'a' are one gang, which fails as a whole; expected matrix: "
+     "beside it, or no fail_fast:"},
+    {"fail_fast on all nodes", "tasks: {a: {run: x, on: all, fail_fast: true}}", "a@local"},
+    {"fail_fast of gangs",
+     "tasks: {a: {run: x, on: all, gang: true, fail_fast: true, matrix: {i: [1]}}}",
+     "a[i=1]@local"},
+    {"no fail_fast", "tasks: {a: {run: x, fail_fast: false}}", "a@local"},
+    {"fail_fast of a word", "tasks: {a: {run: x, fail_fast: maybe, matrix: {i: [1]}}}",
+     "p.yaml:1:32: fail_fast is 'maybe'; expected true or false"},
+    {"fail_fast of a hook", "tasks: {a: {run: x}}\non_exit: [{run: x, fail_fast: true}]",
+     "p.yaml:2:20: a hook has no key 'fail_fast'; expected name, uses, run, argv, shell, with, "
+     "env_file, env, login, cwd, needs_program, retry, timeout, lost_after, grace, notice, log, "
+     "become, description, on, best_effort, when, slots, files or sidecars"},
     {"no names", "tasks: {a: {run: x, matrix: {}}}",
      "p.yaml:1:29: matrix is an empty map; expected names and lists of values, or include:"},
     {"a list", "tasks: {a: {run: x, matrix: [1]}}",

@@ -76,10 +76,10 @@ static void test_causes(void)
         check_row(fr_cause_name(c));
         CHECK(fr_cause_parse(fr_str_of(fr_cause_name(c)), &parsed) && parsed == c);
         CHECK(fr_cause_meaning(c)[0] != '\0');
-        CHECK_INT(fr_cause_retryable(c), c != FR_CAUSE_GANG_PEER && c != FR_CAUSE_STOPPED &&
-                                             c != FR_CAUSE_EXPRESSION &&
-                                             c != FR_CAUSE_SUBMIT_FAILED &&
-                                             c != FR_CAUSE_QUEUE_TIME && c != FR_CAUSE_NO_PROGRESS);
+        CHECK_INT(fr_cause_retryable(c),
+                  c != FR_CAUSE_GANG_PEER && c != FR_CAUSE_STOPPED && c != FR_CAUSE_EXPRESSION &&
+                      c != FR_CAUSE_SUBMIT_FAILED && c != FR_CAUSE_QUEUE_TIME &&
+                      c != FR_CAUSE_NO_PROGRESS && c != FR_CAUSE_FAIL_FAST);
         CHECK_INT(fr_cause_ran(c), c == FR_CAUSE_EXIT || c == FR_CAUSE_SIGNAL ||
                                        c == FR_CAUSE_TIMEOUT || c == FR_CAUSE_OOM);
         CHECK_INT(fr_cause_unstarted(c), c == FR_CAUSE_START_FAILED || c == FR_CAUSE_UNREACHABLE ||
