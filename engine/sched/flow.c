@@ -193,7 +193,7 @@ static void activate_item(struct fr_sched *s, uint32_t t, uint32_t item)
     uint32_t first = task->first + item * task->width, step = task->gang ? task->width : 1;
     bool fails;
 
-    if (s->stopping || s->tasks[t].needs_left > 0 || fails_fast(s, t) || !joins_over(s, t, item))
+    if (s->stopping || s->tasks[t].needs_left > 0 || !joins_over(s, t, item))
         return;
     fails = !task->spec->ended_is_enough && needs_failed(s, t, item);
     for (uint32_t k = 0; k < task->width && has_room(s, t); k += step)

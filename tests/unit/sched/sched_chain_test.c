@@ -1,4 +1,5 @@
-/* A chain of allocations that is in vain: its task is stopped, and nothing follows. */
+/* What is stopped for good, and nothing follows: a task whose chain of allocations is in vain; the
+ * others of a task with fail_fast. */
 #include "engine/base/sys.h"
 #include "tests/unit/sched/sched_bench.h"
 
@@ -28,6 +29,9 @@ static const struct {
      "begin up.0 up.1 up.2 prepared.0 prepared.1 prepared.2 launched.0 launched.1 launched.2 "
      "vain.0 stopped.2 stopped.1 stopped.0",
      FR_ST_FAILED, 1, FR_CAUSE_NO_PROGRESS, 0},
+    {"fail_fast: no gang that never started begins again", "g: @all gang items=2 fast",
+     "begin up.0 up.1 up.2 tombstoned.0 exit1.3 stopped.4 stopped.5 tombstoned.1 tombstoned.2",
+     FR_ST_CANCELLED, 1, FR_CAUSE_NONE, 0},
 };
 
 int main(void)

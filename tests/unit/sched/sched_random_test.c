@@ -30,7 +30,7 @@ static void random_spec(struct world *w, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, " items=%u", items[t]);
         if (chance(w, 30))
             at += (size_t)snprintf(text + at, size - at, " par=%u", 1 + (unsigned)draw(w, 3));
-        if (chance(w, 15))
+        if (chance(w, 30))
             at += (size_t)snprintf(text + at, size - at, " fast");
         if (chance(w, 15))
             at += (size_t)snprintf(text + at, size - at, " ended");
