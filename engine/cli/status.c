@@ -1,5 +1,6 @@
 /* runs: lists the runs of the home; status: prints one run with its tasks. */
 #include "engine/cli/cli.h"
+#include "engine/cli/items.h"
 #include "engine/client/waiting.h"
 
 #include "engine/base/log.h"
@@ -113,7 +114,8 @@ static void print_insts(const struct fr_inst_rows *rows)
     }
 }
 
-/* Prints the outputs of tasks. None holds a secret: the node refuses secrets as outputs. */
+/* Prints the outputs of tasks without items. None holds a secret: the node refuses secrets as
+ * outputs. */
 static void print_outputs(const struct fr_output_rows *outs, const struct fr_inst_rows *rows)
 {
     const char *gap = "\n";
@@ -124,7 +126,8 @@ static void print_outputs(const struct fr_output_rows *outs, const struct fr_ins
 
         while (i < rows->n && rows->rows[i].idx < out->idx)
             i++;
-        if (i == rows->n || rows->rows[i].idx != out->idx || strcmp(out->key, FR_RESULT) == 0)
+        if (i == rows->n || rows->rows[i].idx != out->idx || strcmp(out->key, FR_RESULT) == 0 ||
+            cli_is_item(&rows->rows[i]))
             continue;
         fr_buf_visible(&b, out->value, strlen(out->value));
         fr_print("%s%s gave %s=%s\n", gap, rows->rows[i].key, out->key, b.p != NULL ? b.p : "");
@@ -387,6 +390,7 @@ static void print_status(struct fr_store *st, const struct shown *s)
         print_insts(&s->insts);
     else
         fr_print("\nno task has failed\n");
+    cli_print_items(&s->insts, &s->outs);
     print_outputs(&s->outs, &s->insts);
     print_allocations(&s->allocations);
     if (strcmp(word, "failed") == 0)

@@ -65,7 +65,11 @@ has "logs of a row with a key that is no name of a file" logs 'note <a/b c>'
 same "logs of all" "$(lines logs)" 4
 "$flowrun" status 1 > status
 has "status" status 'fit[lr=1e-05,rank=8] '
-has "what a row gave" status 'fit[lr=1e-05,rank=8] gave loss=0.5'
+has "how many rows ended how" status 'fit: 1 failed, 3 succeeded'
+has "and those that are joined" status 'check: 1 upstream_failed, 3 succeeded'
+check "what a row gave" grep -qxE 'fit\[lr=1e-05,rank=8\]  +succeeded  +0\.5' status
+check "what a failed row gave" grep -qxE 'fit\[lr=5e-05,rank=16,note=wide\]  +failed  +-' status
+hasnt "each row by itself" status ' gave loss='
 
 touch mended
 : > ran
@@ -181,7 +185,7 @@ start few.yaml
 pid=$!
 until_true 20 two_began
 "$flowrun" status > status
-same "the others wait" "$(grep -c '^fit.* waiting' status)" 2
+same "the others wait" "$(grep -c '^fit\[.* waiting' status)" 2
 touch more
 wait "$pid"
 same "and run once there is room" $? 0
