@@ -147,7 +147,8 @@ CPU_KERNEL static void add_squares(const float *x, int64_t blocks, double *sums)
         double lane[TR_SUMSQ_LANES] = {0};
 
         for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k += 16)
-            __builtin_prefetch(x + AHEAD + k, 0, 2);
+            __builtin_prefetch((const void *)((uintptr_t)x + (size_t)(AHEAD + k) * sizeof(*x)), 0,
+                               2);
         for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k += TR_SUMSQ_LANES)
             for (int l = 0; l < TR_SUMSQ_LANES; l++) {
                 double v = x[k + l];

@@ -35,12 +35,19 @@ static void add(int64_t *limbs, double x)
     tr_exact_add(limbs, tr_exact_of(bits));
 }
 
+/* A float of 128 bits, which AArch64's long double is. */
+#ifdef __SIZEOF_FLOAT128__
+typedef __float128 quad;
+#else
+typedef long double quad;
+#endif
+
 static void try_table(int kind)
 {
     int64_t one[TR_EXACT_LIMBS] = {0}, parts[PARTS][TR_EXACT_LIMBS] = {{0}};
     int64_t sum[TR_EXACT_LIMBS] = {0};
     double x[VALUES];
-    __float128 want = 0;
+    quad want = 0;
 
     for (int i = 0; i < VALUES; i++) {
         x[i] = square(kind == 3 ? i % 3 : kind);
@@ -64,7 +71,7 @@ static void try_table(int kind)
     tr_exact_carry(sum);
     CHECK(memcmp(one, sum, sizeof(one)) == 0);
     for (int i = 0; i < VALUES; i++)
-        want += x[i]; /* 113 bits: exact but for what is 2^60 below */
+        want += (quad)x[i]; /* 113 bits: exact but for what is 2^60 below */
     CHECK(fabs(tr_exact_value(one) - (double)want) <= 0x1p-52 * (double)want);
 }
 
