@@ -171,7 +171,8 @@ static enum fr_rc load(struct fr_ship *s, const char *machine, struct fr_ship_pr
     else
         rc = fr_file_read(path, PROGRAM_MAX, &p->bytes, err);
     if (rc == FR_NOTFOUND)
-        fr_fail(err, FR_UNSUPPORTED, "no flownode for machine type %s: %s is not there", machine,
+        fr_fail(err, FR_UNSUPPORTED,
+                "no flownode for machine type %s: build it for that and put it at %s", machine,
                 path);
     if (rc == FR_OK) {
         memcpy(p->machine, machine, strlen(machine) + 1);

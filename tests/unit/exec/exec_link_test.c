@@ -327,7 +327,8 @@ static void test_boot(void)
         {"no Linux", "hi\nFLOWBOOT uname Darwin arm64\n",
          "the node runs 'Darwin arm64', flownode runs on Linux (before that it said: hi)"},
         {"no program for it", "FLOWBOOT uname Linux vax\n",
-         "no flownode for machine type vax: /nonexistent/flownode-vax is not there"},
+         "no flownode for machine type vax: build it for that and put it at "
+         "/nonexistent/flownode-vax"},
         {"refused", "FLOWBOOT refused no folder\n", "no folder"},
         {"a path as machine type", "FLOWBOOT uname Linux ../secret\n",
          "the node runs 'Linux ../secret', flownode runs on Linux"},

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Builds all programs and tests for AArch64 by Debian's cross compiler, warnings as errors, and runs under qemu what needs no
+# processes of its own: unit tests of the trainer, and trainings whose model files and losses must be those of BUILD, which is
+# built for this machine. Installs packages, also of the architecture arm64: for a machine that shall stay as it is there is
+# `tests/distro/run.sh bookworm aarch64`.
+#
+# usage: aarch64.sh BUILD LIBRARY-dev…      (make aarch64)
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd -P)
+build=$(cd "$1" && pwd -P)
+shift
+cd "$top"
+if ! dpkg --print-foreign-architectures | grep -x arm64 > /dev/null; then
+    [ "$(id -u)" = 0 ] || { echo "aarch64.sh: as root, run: dpkg --add-architecture arm64" >&2; exit 1; }
+    dpkg --add-architecture arm64
+fi
+sh .ci/packages gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static "${@/%/:arm64}"
+
+cross=$top/build-aarch64
+[ -e "$cross/build.ninja" ] || meson setup --cross-file tests/distro/aarch64.cross -Dwerror=true -Dcuda=disabled "$cross"
+ninja -C "$cross"
+
+passed=0 failed=0
+check() { # what, command…
+    if "${@:2}"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $1"
+    fi
+}
+
+arm() { qemu-aarch64-static "$cross/$1" "${@:2}"; }
+
+unit() { OMP_NUM_THREADS=1 arm "tests/unit/$1_test" > "$work/log" 2>&1 || { tail -n 5 "$work/log"; return 1; }; }
+
+# One thread: a sum by several is in another order on each machine.
+train() { # folder of the example, folder of the result, runner…
+    OMP_NUM_THREADS=1 "${@:3}" train --stage sft --do_train --model_name_or_path "$1/model" --dataset arithmetic \
+        --dataset_dir "$1/data" --template default --max_steps 5 --logging_steps 1 --save_strategy no --output_dir "$2" 2>&1 |
+        grep -o "'loss': [0-9.]*"
+}
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/fr-aarch64.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+check "flowrun version" arm engine/cli/flowrun version
+check "flownode version" arm tasks/flownode version
+for name in base_map mt rope exact coded newton chat tokenizer safetensors sampler shard_model grads merge score \
+    model_config curve planned_weights layouts yaml spec spec_value spec_matrix sched sched_chain sched_random wire store seek; do
+    check "unit test $name" unit "$name"
+done
+for model in deepseek llama; do
+    arm trainer/cli/flowtrain init --example "$work/arm" --model "$model" --overwrite > /dev/null 2>&1
+    "$build/trainer/cli/flowtrain" init --example "$work/own" --model "$model" --overwrite > /dev/null 2>&1
+    check "$model: the same model" cmp "$work/arm/model/model.safetensors" "$work/own/model/model.safetensors"
+    train "$work/own" "$work/out-own" "$build/trainer/cli/flowtrain" > "$work/own.txt"
+    train "$work/own" "$work/out-arm" arm trainer/cli/flowtrain > "$work/arm.txt"
+    check "$model: the same losses" diff "$work/arm.txt" "$work/own.txt"
+    rm -rf "$work/out-own" "$work/out-arm"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
