@@ -85,7 +85,7 @@ marked_tasks() {
 # Prints the processes that stay marked. Those of the node end a moment after flowrun's exit.
 none_marked() { [ -z "$(marked)" ]; }
 left() {
-    until_true 5 none_marked
+    until_true 5 none_marked && until_true 5 none_marked && return # a search misses what is forked meanwhile
     marked
 }
 
