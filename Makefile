@@ -13,7 +13,7 @@ TEST_PACKAGES = python3 curl sudo openssh-server iproute2 nftables procps e2fspr
 
 PROGRAMS = engine/cli/flowrun tasks/flownode trainer/cli/flowtrain
 
-.PHONY: programs run all test test-all sanitized fuzz torture bench aarch64 clean
+.PHONY: programs run all test test-all sanitized fuzz torture bench clean
 programs: $(BUILD)/build.ninja
 	ninja -C $(BUILD) $(PROGRAMS)
 
@@ -53,12 +53,8 @@ bench: all
 torture: all
 	tests/fault/torture.sh $(BUILD) $(SEED)
 
-# Another architecture, cross compiled and tried under qemu. It adds arm64 to dpkg.
-aarch64: programs
-	tests/distro/aarch64.sh $(BUILD) $(filter lib%-dev,$(BUILD_PACKAGES))
-
 clean:
-	rm -rf $(BUILD) $(ASAN) $(FUZZ) build-aarch64
+	rm -rf $(BUILD) $(ASAN) $(FUZZ)
 
 $(BUILD)/build.ninja: $(BUILD)/packages
 	meson setup $(MESON_FLAGS) $(BUILD)

@@ -1,21 +1,14 @@
 #!/usr/bin/env bash
 # Builds all programs and tests for AArch64 by Debian's cross compiler, warnings as errors, and runs under qemu what needs no
 # processes of its own: unit tests of the trainer, and trainings whose model files and losses must be those of BUILD, which is
-# built for this machine. Installs packages, also of the architecture arm64: for a machine that shall stay as it is there is
-# `tests/distro/run.sh bookworm aarch64`.
+# built for this machine. It installs nothing: it needs g++-aarch64-linux-gnu, qemu-user-static and the libraries of the Makefile's
+# BUILD_PACKAGES for arm64, some of which cannot be installed beside those of the machine: a system of its own, in a folder, has them.
 #
-# usage: aarch64.sh BUILD LIBRARY-dev…      (make aarch64)
+# usage: aarch64.sh BUILD
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd -P)
 build=$(cd "$1" && pwd -P)
-shift
 cd "$top"
-if ! dpkg --print-foreign-architectures | grep -x arm64 > /dev/null; then
-    [ "$(id -u)" = 0 ] || { echo "aarch64.sh: as root, run: dpkg --add-architecture arm64" >&2; exit 1; }
-    dpkg --add-architecture arm64
-fi
-sh .ci/packages gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static "${@/%/:arm64}"
-
 cross=$top/build-aarch64
 [ -e "$cross/build.ninja" ] || meson setup --cross-file tests/distro/aarch64.cross -Dwerror=true -Dcuda=disabled "$cross"
 ninja -C "$cross"
