@@ -24,6 +24,42 @@ static int by_pid(const struct fr_procinfo *list, size_t n, pid_t pid)
     return p != NULL ? (int)(p - list) : -1;
 }
 
+struct ranked {
+    struct fr_procinfo p;
+    size_t depth; /* how many ancestors the list has */
+};
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+
+    if (x->depth != y->depth)
+        return x->depth < y->depth ? -1 : 1;
+    return compare_pids(&x->p, &y->p);
+}
+
+/* Sorts the list so that each process comes after its parent. */
+static enum fr_rc rank(struct fr_procinfo *list, size_t n, struct fr_err *err)
+{
+    struct ranked *v = fr_sys.alloc((n + 1) * sizeof(*v));
+
+    if (v == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the process table");
+    for (size_t i = 0; i < n; i++) {
+        int at = (int)i;
+
+        v[i] = (struct ranked){.p = list[i]};
+        /* pids that were reused while the table was read may form a circle */
+        while (v[i].depth < n && (at = by_pid(list, n, list[at].ppid)) >= 0)
+            v[i].depth++;
+    }
+    qsort(v, n, sizeof(*v), compare_ranks);
+    for (size_t i = 0; i < n; i++)
+        list[i] = v[i].p;
+    fr_sys.free(v);
+    return FR_OK;
+}
+
 static bool is_spared(const struct fr_tree *t, const struct fr_procinfo *p)
 {
     for (size_t i = 0; i < t->n_spare; i++)
@@ -88,6 +124,7 @@ enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size
     struct fr_proc self = {0, 0};
     struct fr_buf pids = {0};
     struct fr_procinfo *more = NULL;
+    enum fr_rc rc;
 
     *n = 0;
     fr_sys.self(&self);
@@ -117,6 +154,7 @@ enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size
             p->proc.pid != t->supervisor.pid && p->proc.pid != self.pid && p->proc.pid > 1)
             (*list)[kept++] = *p;
     }
+    rc = rank(*list, kept, err);
     for (size_t i = 0; i < born; i++)
         (*list)[kept++] =
             (struct fr_procinfo){.proc = {((const pid_t *)(const void *)pids.p)[i], UINT64_MAX},
@@ -124,6 +162,11 @@ enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size
                                  .comm = "?"};
     fr_buf_finish(&pids);
     fr_sys.free(ours);
+    if (rc != FR_OK) {
+        fr_sys.free(*list);
+        *list = NULL;
+        return rc;
+    }
     *n = kept;
     return FR_OK;
 }

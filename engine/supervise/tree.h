@@ -25,9 +25,11 @@ struct fr_tree {
     const char *const *environ;
 };
 
-/* The attempt's processes now; fr_sys.free *list. A process of the cgroup that was born while the
- * process table was read is named "?", with a start time that matches no process. The next call
- * finds it whole. */
+/* The attempt's processes now, parents before their children; fr_sys.free *list. Signals are sent
+ * in this order: a shell whose command is ended first takes that for a failure (sh -e exits), and
+ * its trap never runs. A process of the cgroup that was born while the process table was read comes
+ * last; it is named "?", with a start time that matches no process. The next call finds it whole.
+ */
 enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size_t *n,
                         struct fr_err *err);
 
@@ -35,8 +37,9 @@ enum fr_stop_phase { FR_STOP_NONE, FR_STOP_TERM, FR_STOP_KILL, FR_STOP_DONE, FR_
 
 enum { FR_STOP_TICK_MS = 20, FR_STOP_TICK_MAX_MS = 200, FR_KILL_WAIT_MS = 5000 };
 
-/* Sends SIGTERM once to each process, and after grace_ms SIGKILL to those that are left or new.
- * DONE: no process is left. UNPROVEN: there are survivors FR_KILL_WAIT_MS after the first SIGKILL.
+/* Sends SIGTERM once to each process, parents first, and after grace_ms SIGKILL to those that are
+ * left or new. DONE: no process is left. UNPROVEN: there are survivors FR_KILL_WAIT_MS after the
+ * first SIGKILL.
  */
 struct fr_stopper {
     struct fr_tree tree;

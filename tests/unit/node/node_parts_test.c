@@ -328,6 +328,59 @@ static void test_tree(void)
     fr_sys = fr_sys_real;
 }
 
+/* Pids have begun again at the lowest: children have lower ones than their shell. The last two are
+ * each other's parent, as after a pid was reused while the table was read. */
+static const struct fr_procinfo wrapped[] = {
+    {.proc = {11, 63},
+     .ppid = 12,
+     .session = 901,
+     .state = 'S',
+     .comm = "command's",
+     .marker = "me"},
+    {.proc = {12, 62},
+     .ppid = 901,
+     .session = 901,
+     .state = 'S',
+     .comm = "command",
+     .marker = "me"},
+    {.proc = {13, 61}, .ppid = 14, .session = 901, .state = 'S', .comm = "circle", .marker = "me"},
+    {.proc = {14, 61}, .ppid = 13, .session = 901, .state = 'S', .comm = "circle", .marker = "me"},
+    {.proc = {900, 50}, .ppid = 1, .session = 900, .state = 'S', .comm = "supervisor"},
+    {.proc = {901, 51}, .ppid = 900, .session = 901, .state = 'S', .comm = "sh", .marker = "me"},
+};
+
+static struct fr_buf terminated; /* pids that were sent SIGTERM, in that order */
+
+static int wrapped_procs(struct fr_procinfo **list, size_t *n)
+{
+    *n = sizeof(wrapped) / sizeof(wrapped[0]);
+    *list = fr_sys.alloc(sizeof(wrapped));
+    memcpy(*list, wrapped, sizeof(wrapped));
+    return 0;
+}
+
+static int record_kill(struct fr_proc proc, int sig)
+{
+    if (sig == SIGTERM)
+        fr_buf_fmt(&terminated, " %d", (int)proc.pid);
+    return 0;
+}
+
+/* A shell hears of its end before its command does, so that its trap runs first. */
+static void test_parents_first(void)
+{
+    struct fr_stopper s = {.tree = {.marker = "me", .supervisor = {900, 50}}};
+
+    fr_sys.procs = wrapped_procs;
+    fr_sys.kill = record_kill;
+    fr_stopper_begin(&s, 60000);
+    fr_stopper_step(&s);
+    fr_sys = fr_sys_real;
+    CHECK(terminated.p != NULL && strcmp(terminated.p, " 901 12 11 13 14") == 0);
+    fr_buf_finish(&terminated);
+    fr_stopper_finish(&s);
+}
+
 /* A cgroup as the kernel shows it: a folder with files, made here of plain ones. 105 is in it and
  * is somebody else's by all other signs, so 110, its child, is ours, too; 109 is a zombie; 900 was
  * born after the table was read. */
@@ -630,6 +683,7 @@ int main(void)
     test_logind();
     test_reason();
     test_tree();
+    test_parents_first();
     test_cgroup();
     test_cgroup_tidy();
     test_far_home();
