@@ -54,6 +54,39 @@ static void add_count(const struct fr_plan_task *task, struct fr_buf *out)
     }
 }
 
+/* What the task asks of the need at place i: "succeeded, skipped", "skip_with". */
+static void add_rule(const struct fr_plan_task *task, uint32_t i, struct fr_buf *out)
+{
+    const struct fr_need_rule *rule = task->rules != NULL ? &task->rules[i] : NULL;
+
+    if (rule == NULL)
+        return;
+    fr_states_add(rule->states, out);
+    if (rule->skip_with)
+        fr_buf_fmt(out, "%sskip_with", rule->states != 0 ? "; " : "");
+}
+
+static void text_needs(const struct fr_plan *plan, uint32_t t, struct fr_buf *out)
+{
+    const struct fr_plan_task *task = &plan->tasks[t];
+    struct fr_buf rule = {0};
+
+    for (uint32_t i = 0; i < task->n_needs; i++) {
+        fr_buf_text(out, i == 0 ? " <- " : ", ");
+        add_visible(out, plan->tasks[task->needs[i]].name);
+        if (fr_plan_is_same(plan, t, task->needs[i]))
+            fr_buf_text(out, " item by item");
+        rule.n = 0;
+        add_rule(task, i, &rule);
+        if (rule.n > 0)
+            fr_buf_fmt(out, " (%s)", rule.p);
+    }
+    out->bad = out->bad || rule.bad;
+    fr_buf_finish(&rule);
+    if (task->spec->run_if != FR_RUN_IF_SUCCESS)
+        fr_buf_fmt(out, "; run_if: %s", fr_run_if_name(task->spec->run_if));
+}
+
 static void text_line(const struct fr_plan *plan, uint32_t t, const struct fr_plan_draw *how,
                       struct fr_buf *out)
 {
@@ -76,12 +109,7 @@ static void text_line(const struct fr_plan *plan, uint32_t t, const struct fr_pl
         add_visible(out, look.word);
         fr_buf_text(out, ")");
     }
-    for (uint32_t i = 0; i < task->n_needs; i++) {
-        fr_buf_text(out, i == 0 ? " <- " : ", ");
-        add_visible(out, plan->tasks[task->needs[i]].name);
-        if (fr_plan_is_same(plan, t, task->needs[i]))
-            fr_buf_text(out, " item by item");
-    }
+    text_needs(plan, t, out);
     fr_buf_text(out, "\n");
 }
 
@@ -130,6 +158,8 @@ static void dot_label(const struct fr_plan *plan, uint32_t t, const struct fr_pl
     } else if (task->count != 1 || task->spec->items != NULL) {
         add_count(task, &label);
     }
+    if (task->spec->run_if != FR_RUN_IF_SUCCESS)
+        fr_buf_fmt(&label, "\nrun_if: %s", fr_run_if_name(task->spec->run_if));
     if (look.word != NULL)
         fr_buf_fmt(&label, "\n%s", look.word);
     fr_buf_text(out, "[label=\"");
@@ -154,6 +184,23 @@ static void dot_label(const struct fr_plan *plan, uint32_t t, const struct fr_pl
     fr_buf_text(out, "]");
     out->bad = out->bad || label.bad;
     fr_buf_finish(&label);
+}
+
+/* What stands behind the arrow from the need at place i. */
+static void dot_edge(const struct fr_plan_task *task, uint32_t i, bool critical, struct fr_buf *out)
+{
+    struct fr_buf rule = {0};
+
+    add_rule(task, i, &rule);
+    if (critical)
+        fr_buf_text(out, " [penwidth=2");
+    if (rule.n > 0) {
+        fr_buf_text(out, critical ? ", label=" : " [label=");
+        add_quoted(out, rule.p);
+    }
+    fr_buf_text(out, critical || rule.n > 0 ? "];\n" : ";\n");
+    out->bad = out->bad || rule.bad;
+    fr_buf_finish(&rule);
 }
 
 void fr_plan_draw_dot(const struct fr_plan *plan, const struct fr_plan_draw *how,
@@ -181,7 +228,7 @@ void fr_plan_draw_dot(const struct fr_plan *plan, const struct fr_plan_draw *how
             add_quoted(out, plan->tasks[need].name);
             fr_buf_text(out, " -> ");
             add_quoted(out, plan->tasks[t].name);
-            fr_buf_text(out, plan_follows(plan, need, t) ? " [penwidth=2];\n" : ";\n");
+            dot_edge(&plan->tasks[t], i, plan_follows(plan, need, t), out);
         }
     fr_buf_text(out, "}\n");
 }

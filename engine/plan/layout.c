@@ -48,11 +48,28 @@ static int by_list(const uint32_t *a, uint32_t n_a, const uint32_t *b, uint32_t 
     return 0;
 }
 
+/* Of tasks with the same needs: do they start for the same reasons? */
+static int by_rules(const struct fr_plan_task *a, const struct fr_plan_task *b)
+{
+    static const struct fr_need_rule none = {0};
+    int c = (int)a->spec->run_if - (int)b->spec->run_if;
+
+    for (uint32_t i = 0; i < a->n_needs && c == 0; i++) {
+        const struct fr_need_rule *x = a->rules != NULL ? &a->rules[i] : &none;
+        const struct fr_need_rule *y = b->rules != NULL ? &b->rules[i] : &none;
+
+        c = (int)x->states - (int)y->states;
+        c = c != 0 ? c : (int)x->skip_with - (int)y->skip_with;
+    }
+    return c;
+}
+
 static int alike(const struct twin *a, const struct twin *b)
 {
     int c = by_list(a->task->needs, a->task->n_needs, b->task->needs, b->task->n_needs);
 
-    return c != 0 ? c : by_list(a->task->users, a->task->n_users, b->task->users, b->task->n_users);
+    c = c != 0 ? c : by_list(a->task->users, a->task->n_users, b->task->users, b->task->n_users);
+    return c != 0 ? c : by_rules(a->task, b->task);
 }
 
 static int by_twin(const void *x, const void *y)

@@ -105,6 +105,24 @@ static bool copy_sorted(const int *from, size_t n, struct fr_arena *arena, const
     return true;
 }
 
+/* The rules in the order of the sorted needs. */
+static bool copy_rules(struct fr_plan_task *task, struct fr_arena *arena)
+{
+    const struct fr_task *spec = task->spec;
+    struct fr_need_rule *rules;
+
+    if (spec->rules == NULL)
+        return true;
+    if ((rules = fr_arena_array(arena, task->n_needs, sizeof *rules)) == NULL)
+        return false;
+    for (uint32_t i = 0; i < task->n_needs; i++)
+        for (uint32_t k = 0; k < task->n_needs; k++)
+            if (spec->needs[k] == (int)task->needs[i])
+                rules[i] = spec->rules[k];
+    task->rules = rules;
+    return true;
+}
+
 static bool make_needs(struct fr_plan_task *task, struct fr_arena *arena)
 {
     const struct fr_task *spec = task->spec;
@@ -112,7 +130,7 @@ static bool make_needs(struct fr_plan_task *task, struct fr_arena *arena)
     task->n_needs = (uint32_t)spec->n_needs;
     task->n_same = task->count > 0 ? (uint32_t)spec->n_same : 0;
     return copy_sorted(spec->needs, task->n_needs, arena, &task->needs) &&
-           copy_sorted(spec->same, task->n_same, arena, &task->same);
+           copy_sorted(spec->same, task->n_same, arena, &task->same) && copy_rules(task, arena);
 }
 
 static enum fr_rc check_slots(const struct fr_plan *p, const struct fr_plan_task *task,

@@ -64,6 +64,7 @@ struct fr_plan_task {
     const uint32_t *needs;      /* tasks, each once, ascending */
     const uint32_t *users;      /* tasks that need this one, ascending */
     uint32_t n_needs, n_users;
+    const struct fr_need_rule *rules; /* of needs, one each; NULL: none has any */
     /* Of needs, ascending: those of which an item waits for the item with its own number alone.
      * These tasks have as many items. None for a task without items. */
     const uint32_t *same;

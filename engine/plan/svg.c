@@ -78,6 +78,8 @@ static void add_title(const struct fr_plan *plan, const struct fr_layout_box *bo
         fr_buf_fmt(out, " and %u more", box->n_tasks - NAMED);
     if (task->gang)
         fr_buf_text(out, ", a gang");
+    if (box->n_tasks == 1 && task->spec->run_if != FR_RUN_IF_SUCCESS)
+        fr_buf_fmt(out, ", run_if: %s", fr_run_if_name(task->spec->run_if));
     for (uint32_t k = 0;
          box->n_tasks == 1 && how != NULL && how->nodes && k < task->width && k < task->count;
          k++) {

@@ -1,46 +1,82 @@
 /* Why an instance, or the run, is in its state: in words, for people. */
 #include "engine/run/inside.h"
 #include "engine/run/reasons.h"
+#include "engine/sched/verdict.h"
 
 #include <string.h>
 
-static bool is_bad(enum fr_state_of state)
+/* Of the instances of an item of a task the first in the state that shows. */
+static const char *item_ended(struct fr_run *run, const struct fr_plan_task *need, uint32_t item)
 {
-    return fr_state_ended(state) && state != FR_ST_SUCCEEDED && state != FR_ST_SKIPPED;
-}
+    uint32_t first = need->first + item * need->width, found = first;
+    enum fr_state_of shown = fr_sched_row(run->sched, first, fr_sys.mono_ms()).state;
 
-/* Of the instances of an item of a task the first that did not end well. */
-static const char *failed_item(struct fr_run *run, const struct fr_plan_task *need, uint32_t item)
-{
-    for (uint32_t i = need->first + item * need->width, k = 0; k < need->width; i++, k++) {
+    for (uint32_t i = first; i < first + need->width; i++) {
         enum fr_state_of st = fr_sched_row(run->sched, i, fr_sys.mono_ms()).state;
 
-        if (is_bad(st))
-            return fr_arena_fmt(&run->arena, "needs %s, which ended as %s", run->plan->insts[i].key,
-                                fr_state_name(st));
+        if (fr_state_shown(shown, st) != shown) {
+            shown = st;
+            found = i;
+        }
     }
-    return NULL;
+    return fr_arena_fmt(&run->arena, "needs %s, which ended as %s", run->plan->insts[found].key,
+                        fr_state_name(shown));
+}
+
+/* Of the needs of an instance the one at place i, and how it ended. */
+static const char *need_ended(struct fr_run *run, uint32_t inst, uint32_t i)
+{
+    const struct fr_plan_inst *in = &run->plan->insts[inst];
+    const struct fr_plan_task *task = &run->plan->tasks[in->task];
+    const struct fr_plan_task *need = &run->plan->tasks[task->needs[i]];
+
+    if (fr_plan_is_same(run->plan, in->task, task->needs[i]))
+        return item_ended(run, need, in->item);
+    return fr_arena_fmt(&run->arena, "needs %s, which ended as %s", need->name,
+                        fr_state_name(fr_sched_task_state(run->sched, task->needs[i])));
 }
 
 static const char *failed_need(struct fr_run *run, uint32_t inst)
 {
-    const struct fr_plan_inst *in = &run->plan->insts[inst];
-    const struct fr_plan_task *task = &run->plan->tasks[in->task];
+    const struct fr_plan_task *task = run_task_of(run, inst);
+    struct fr_verdict v = fr_sched_verdict(run->sched, inst);
+    const char *text;
+    bool stated;
 
-    for (uint32_t i = 0; i < task->n_needs; i++) {
-        const struct fr_plan_task *need = &run->plan->tasks[task->needs[i]];
-        enum fr_state_of st = fr_sched_task_state(run->sched, task->needs[i]);
-        const char *text = NULL;
+    if (v.kind != FR_VERDICT_FAIL)
+        return "something it needs failed";
+    stated = task->rules != NULL && task->rules[v.need].states != 0;
+    if (stated || task->spec->run_if != FR_RUN_IF_ANY)
+        return need_ended(run, inst, v.need);
+    text = need_ended(run, inst, v.need);
+    return text == NULL
+               ? NULL
+               : fr_arena_fmt(&run->arena, "%s, and nothing that it needs succeeded (run_if: any)",
+                              text);
+}
 
-        if (fr_plan_is_same(run->plan, in->task, task->needs[i]))
-            text = failed_item(run, need, in->item);
-        else if (is_bad(st))
-            text = fr_arena_fmt(&run->arena, "needs %s, which ended as %s", need->name,
-                                fr_state_name(st));
-        if (text != NULL)
-            return text;
-    }
-    return "something it needs failed";
+/* "": its when: said no. */
+static const char *why_skipped(struct fr_run *run, uint32_t inst)
+{
+    const struct fr_plan_task *task = run_task_of(run, inst);
+    struct fr_verdict v = fr_sched_verdict(run->sched, inst);
+    struct fr_buf states = {0};
+    const char *why;
+
+    if (v.kind != FR_VERDICT_SKIP)
+        return "";
+    if (v.need == FR_PLAN_NONE)
+        return task->spec->run_if == FR_RUN_IF_ANY
+                   ? "nothing that it needs succeeded (run_if: any)"
+                   : "nothing that it needs failed (run_if: failure)";
+    why = need_ended(run, inst, v.need);
+    if (v.with)
+        return why == NULL ? NULL : fr_arena_fmt(&run->arena, "%s (skip_with)", why);
+    fr_states_add(task->rules[v.need].states, &states);
+    why = why == NULL || states.bad ? NULL
+                                    : fr_arena_fmt(&run->arena, "%s (states: %s)", why, states.p);
+    fr_buf_finish(&states);
+    return why;
 }
 
 /* A gang has one when:, that of its first member. */
@@ -115,9 +151,11 @@ const char *run_why(struct fr_run *run, const struct fr_row *row)
 
     if (row->state == FR_ST_UPSTREAM_FAILED)
         return failed_need(run, row->inst);
+    if (row->state == FR_ST_SKIPPED)
+        return why_skipped(run, row->inst);
     if (row->state == FR_ST_WAITING)
         return row->blocked ? run_block_text(run, run->plan->insts[row->inst].task) : "";
-    if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
+    if (row->attempt_no == 0 || row->live)
         return unstarted || cut ? why_cause(run, row) : "";
     base = why_cause(run, row);
     if (own == NULL || own[0] == '\0')

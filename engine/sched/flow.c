@@ -6,68 +6,6 @@ static bool has_when(const struct fr_plan_task *task)
     return task->spec->when.s != NULL || task->spec->when.expr != NULL;
 }
 
-static bool task_failed(const struct fr_sched *s, uint32_t t)
-{
-    const uint32_t *c = s->tasks[t].count;
-
-    if (s->plan->tasks[t].spec->best_effort)
-        return false;
-    if (s->plan->tasks[t].count == 0)
-        return s->tasks[t].none_failed;
-    return c[FR_ST_FAILED] + c[FR_ST_TIMED_OUT] + c[FR_ST_CANCELLED] + c[FR_ST_LOST] +
-               c[FR_ST_STOP_UNPROVEN] + c[FR_ST_UPSTREAM_FAILED] >
-           0;
-}
-
-/* Whether an item of task t has ended; *failed: and not well. */
-static bool item_over(const struct fr_sched *s, uint32_t t, uint32_t item, bool *failed)
-{
-    const struct fr_plan_task *task = &s->plan->tasks[t];
-    const struct inst *in = &s->insts[task->first + item * task->width];
-
-    *failed = false;
-    for (uint32_t k = 0; k < task->width; k++) {
-        if (!fr_state_ended(in[k].row.state))
-            return false;
-        *failed = *failed || (ended_badly(in[k].row.state) && !task->spec->best_effort);
-    }
-    return true;
-}
-
-static bool needs_failed(const struct fr_sched *s, uint32_t t, uint32_t item)
-{
-    const struct fr_plan_task *task = &s->plan->tasks[t];
-    bool failed = false;
-
-    for (uint32_t i = 0; i < task->n_needs && !failed; i++)
-        if (task->n_same > 0 && fr_plan_is_same(s->plan, t, task->needs[i]))
-            (void)item_over(s, task->needs[i], item, &failed);
-        else
-            failed = task_failed(s, task->needs[i]);
-    return failed;
-}
-
-bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t inst)
-{
-    const struct fr_plan_inst *in = &s->plan->insts[inst];
-
-    if (is_hook(s, in->task))
-        return s->run.outcome == FR_OUT_FAILED;
-    return needs_failed(s, in->task, in->item);
-}
-
-/* Whether what the item waits for item by item has ended. */
-static bool joins_over(const struct fr_sched *s, uint32_t t, uint32_t item)
-{
-    const struct fr_plan_task *task = &s->plan->tasks[t];
-    bool failed;
-
-    for (uint32_t i = 0; i < task->n_same; i++)
-        if (!item_over(s, task->same[i], item, &failed))
-            return false;
-    return true;
-}
-
 static void end_waiting(struct fr_sched *s, uint32_t first, uint32_t n, enum fr_state_of state)
 {
     for (uint32_t k = 0; k < n; k++)
@@ -98,15 +36,21 @@ static bool has_room(const struct fr_sched *s, uint32_t t)
     return n + s->tasks[t].asked < (uint32_t)task->spec->max_parallel;
 }
 
+/* The state of what ends without an attempt. */
+static enum fr_state_of ended_by(enum fr_verdict_kind kind)
+{
+    return kind == FR_VERDICT_FAIL ? FR_ST_UPSTREAM_FAILED : FR_ST_SKIPPED;
+}
+
 /* What starts together goes on, if it waits: true. */
-static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, bool fails)
+static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, enum fr_verdict_kind kind)
 {
     struct inst *in = &s->insts[unit.first];
 
     if (!unit_waits(s, unit) || in->asked || in->row.blocked)
         return false;
-    if (fails) {
-        end_waiting(s, unit.first, unit.n, FR_ST_UPSTREAM_FAILED);
+    if (kind != FR_VERDICT_RUN) {
+        end_waiting(s, unit.first, unit.n, ended_by(kind));
     } else if (has_when(plan_task(s, unit.first))) {
         in->asked = true;
         s->asking++;
@@ -118,10 +62,19 @@ static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, bool fai
     return true;
 }
 
-/* A task without instances has ended with what it needs. */
+/* What a task without instances ends as, once what it needs has ended. */
+static enum fr_state_of empty_state(const struct fr_sched *s, uint32_t t)
+{
+    enum fr_verdict_kind kind = verdict_of(s, t, 0).kind;
+
+    return kind == FR_VERDICT_WAIT  ? FR_ST_WAITING
+           : kind == FR_VERDICT_RUN ? FR_ST_SUCCEEDED
+                                    : ended_by(kind);
+}
+
 static void end_empty(struct fr_sched *s, uint32_t t)
 {
-    s->tasks[t].none_failed = needs_failed(s, t, 0);
+    s->tasks[t].none = empty_state(s, t);
     conclude(s, t);
 }
 
@@ -146,7 +99,7 @@ static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
     uint32_t *at = &s->tasks[t].at, step = task->gang ? task->width : 1;
-    bool may_fail = task->hook < 0 && !task->spec->ended_is_enough, fails;
+    enum fr_verdict_kind kind = FR_VERDICT_WAIT;
 
     if (task->count == 0 && !s->stopping)
         end_empty(s, t);
@@ -154,17 +107,17 @@ static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
         return cut_some(s, t, slice);
     if (s->stopping || s->tasks[t].count[FR_ST_WAITING] == 0)
         return true;
-    fails = may_fail && task->n_same == 0 && needs_failed(s, t, 0);
+    if (task->n_same == 0)
+        kind = verdict_of(s, t, 0).kind;
     for (; *at<task->count && * slice> 0; *at += step) {
         uint32_t item = *at / task->width;
 
         if (!has_room(s, t))
             return true; /* activate_more() goes on */
-        if (task->n_same > 0 && !joins_over(s, t, item))
-            continue;
         if (task->n_same > 0)
-            fails = may_fail && needs_failed(s, t, item);
-        *slice -= activate_unit(s, (struct fr_plan_unit){task->first + *at, step}, fails);
+            kind = verdict_of(s, t, item).kind;
+        if (kind != FR_VERDICT_WAIT)
+            *slice -= activate_unit(s, (struct fr_plan_unit){task->first + *at, step}, kind);
     }
     return *at >= task->count;
 }
@@ -173,9 +126,8 @@ void item_ended(struct fr_sched *s, uint32_t inst)
 {
     const struct fr_plan_inst *in = &s->plan->insts[inst];
     uint32_t *v;
-    bool failed;
 
-    if (!item_over(s, in->task, in->item, &failed))
+    if (!item_over(s, in->task, in->item))
         return;
     v = fr_grow(s->items, s->items_n + 1, &s->items_cap, sizeof(*v));
     if (v == NULL) {
@@ -191,13 +143,13 @@ static void activate_item(struct fr_sched *s, uint32_t t, uint32_t item)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
     uint32_t first = task->first + item * task->width, step = task->gang ? task->width : 1;
-    bool fails;
+    enum fr_verdict_kind kind;
 
-    if (s->stopping || s->tasks[t].needs_left > 0 || !joins_over(s, t, item))
+    if (s->stopping || s->tasks[t].needs_left > 0)
         return;
-    fails = !task->spec->ended_is_enough && needs_failed(s, t, item);
-    for (uint32_t k = 0; k < task->width && has_room(s, t); k += step)
-        (void)activate_unit(s, (struct fr_plan_unit){first + k, step}, fails);
+    kind = verdict_of(s, t, item).kind;
+    for (uint32_t k = 0; kind != FR_VERDICT_WAIT && k < task->width && has_room(s, t); k += step)
+        (void)activate_unit(s, (struct fr_plan_unit){first + k, step}, kind);
 }
 
 /* Passes the ends of items on to those that wait for them alone, while the slice lasts. */
@@ -320,7 +272,7 @@ void recount_needs(struct fr_sched *s)
                 !s->tasks[task->needs[i]].concluded && !fr_plan_is_same(s->plan, t, task->needs[i]);
         s->tasks[t].concluded =
             s->tasks[t].open == 0 && (task->count > 0 || s->tasks[t].needs_left == 0);
-        s->tasks[t].none_failed = task->count == 0 && needs_failed(s, t, 0);
+        s->tasks[t].none = task->count == 0 ? empty_state(s, t) : FR_ST_WAITING;
     }
     s->queue_n = s->going_n = 0;
     s->items_n = 0;

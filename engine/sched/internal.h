@@ -6,6 +6,7 @@
  *   move.c    states, rows, actions, slots
  *   place.c   who starts where and when
  *   end.c     ends of attempts, gangs, retries
+ *   verdict.c how needs ended, and what follows
  *   flow.c    needs, `when`, hooks, outcome
  *   link.c    links to nodes, and how long a task waits for one
  *   user.c    cancel, retry, resume
@@ -16,6 +17,7 @@
 
 #include "engine/base/heap.h"
 #include "engine/sched/sched.h"
+#include "engine/sched/verdict.h"
 
 #define NONE FR_PLAN_NONE
 
@@ -48,7 +50,7 @@ struct task {
     uint32_t needs_left;     /* needs that have not ended; without those of items (same) */
     uint32_t asked;          /* instances whose `when` is being evaluated */
     bool joined;             /* tasks wait for it item by item */
-    bool none_failed;        /* without instances: what it needs failed */
+    enum fr_state_of none;   /* without instances: what it ended as, once concluded */
     uint32_t gangs;          /* of a task of gangs: that of its first item in s->gangs */
     bool blocked;            /* FR_EV_BLOCK: none of it gets ready */
     bool concluded;          /* its end was passed on */
@@ -227,6 +229,12 @@ bool idle_answer(struct fr_sched *s, uint32_t inst);
 void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause);
 void gang_stop(struct fr_sched *s, uint32_t gang, enum fr_cause cause);
 void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it; waits while it is blocked */
+
+/* verdict.c */
+struct fr_verdict verdict_of(const struct fr_sched *s, uint32_t task, uint32_t item);
+bool item_over(const struct fr_sched *s, uint32_t task, uint32_t item); /* has it ended? */
+/* The state that shows of ended instances, counted by state; WAITING: there are none. */
+enum fr_state_of worst_state(const uint32_t *count);
 
 /* flow.c */
 void activate(struct fr_sched *s, uint32_t task); /* all it needs has ended: settle() goes on */

@@ -477,19 +477,16 @@ size_t fr_sched_live(const struct fr_sched *s)
 
 enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task)
 {
-    static const unsigned char ended[] = {
-        FR_ST_STOP_UNPROVEN,   FR_ST_LOST,      FR_ST_FAILED,    FR_ST_TIMED_OUT,
-        FR_ST_UPSTREAM_FAILED, FR_ST_CANCELLED, FR_ST_SUCCEEDED, FR_ST_SKIPPED};
     static const unsigned char open[] = {FR_ST_STOPPING, FR_ST_RUNNING, FR_ST_STARTING,
                                          FR_ST_RETRYING, FR_ST_READY,   FR_ST_WAITING};
     const struct task *t = &s->tasks[task];
-    const unsigned char *from = t->open > 0 ? open : ended;
-    size_t n = t->open > 0 ? sizeof open : sizeof ended;
 
     if (s->plan->tasks[task].count == 0 && t->concluded)
-        return t->none_failed ? FR_ST_UPSTREAM_FAILED : FR_ST_SUCCEEDED;
-    for (size_t i = 0; i < n; i++)
-        if (t->count[from[i]] > 0)
-            return (enum fr_state_of)from[i];
+        return t->none;
+    if (t->open == 0)
+        return worst_state(t->count);
+    for (size_t i = 0; i < sizeof open; i++)
+        if (t->count[open[i]] > 0)
+            return (enum fr_state_of)open[i];
     return FR_ST_WAITING;
 }

@@ -280,7 +280,7 @@ uint32_t fr_sched_ready(const struct fr_sched *s, uint32_t node); /* instances, 
  * best_effort never counts as failed. */
 bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t inst);
 /* Of its instances the worst once all ended, else the furthest. A task without instances has
- * succeeded once all that it needs ended, unless that failed. */
+ * succeeded once all that it needs ended, where an instance would have run. */
 enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task);
 
 #endif

@@ -4,6 +4,7 @@
 
 static const char *const become_choices[] = {"none", "sudo", NULL};
 static const char *const full_choices[] = {"drop_middle", "stop", NULL};
+static const char *const run_if_choices[] = {"success", "failure", "any", "always", NULL};
 static const char *const executor_choices[] = {"local", "ssh", NULL};
 static const char *const transport_choices[] = {"auto", "libssh2", "openssh", NULL};
 
@@ -186,8 +187,15 @@ static const struct field task_fields[] = {
     ACTION_FIELDS,
     LIMIT_FIELDS,
     {"needs", SHAPE_NEEDS,
-     .help = "Tasks that must have succeeded before. {task: NAME, item: same}: of a task with the "
-             "same matrix each row waits for the row with its own key alone."},
+     .help = "Tasks that must have ended before. {task: NAME, item: same}: of a task with the "
+             "same matrix each row waits for the row with its own key alone. {task: NAME, states: "
+             "[STATE]}: it must have ended in one of these states, whatever run_if: says."},
+    {"run_if", SHAPE_CHOICE, AT(fr_task, run_if), .choices = run_if_choices, .preset = "success",
+     .help = "What of its needs must be so once all have ended. success: none failed, but those "
+             "that are best_effort; failure: an instance failed; any: an instance succeeded; "
+             "always: nothing."},
+    {"skip_with", SHAPE_SKIP_WITH,
+     .help = "Tasks among its needs: when one of them was skipped, so is the task."},
     RULE_FIELDS,
     {"gang", SHAPE_BOOL, AT(fr_task, gang),
      .help = "Its instances start together or not at all, and end together."},
@@ -513,6 +521,11 @@ const char *fr_executor_name(const struct fr_node *node)
     enum fr_executor executor = node != NULL ? node->executor : FR_EXECUTOR_LOCAL;
 
     return executor == FR_EXECUTOR_SLURM ? "slurm" : executor_choices[executor];
+}
+
+const char *fr_run_if_name(enum fr_run_if run_if)
+{
+    return run_if_choices[run_if];
 }
 
 const struct field *field_find(const struct object *object, const char *name)

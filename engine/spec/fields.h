@@ -36,6 +36,7 @@
     X(PROGRAMS, read_programs, one_or_list(json_pack("{s:s}", "const", "flowtrain")))              \
     X(MATRIX, read_matrix, schema_matrix()) /* of struct fr_task; before what uses its names */    \
     X(NEEDS, read_needs, schema_needs())                                                           \
+    X(SKIP_WITH, read_skip_with, scalars()) /* after needs */                                      \
     X(ON, read_on, scalars())                                                                      \
     X(WHEN, read_when, schema_ref("scalar"))                                                       \
     X(IN, read_in, schema_ref("scalar"))                                                           \

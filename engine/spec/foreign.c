@@ -55,6 +55,7 @@ static const struct {
     {RULE, " runs-on runs_on host hosts node nodes tags where ",
      "on: all, head, a node or a label"},
     {RULE, " parallel replicas ", "on: all, or a list of nodes"},
+    {TASK, " trigger_rule trigger-rule trigger ", "run_if: success, failure, any or always"},
     {TASK, " strategy rows ", "matrix: {NAME: [VALUE, VALUE]}"},
     {TASK, " name id ", "the name as the key under tasks:"},
     {RULE, " artifacts results ", "outputs: [NAME]"},

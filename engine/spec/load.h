@@ -172,9 +172,11 @@ bool needs_task(struct needs_walk *w, const struct fr_task *from, int to);
 /* cycle.c: the first cycle of needs. */
 void check_cycles(struct loader *l);
 
-/* matrix.c: that tasks which are joined item by item have the same items. */
-void check_joins(struct loader *l);
+void check_joins(struct loader *l); /* matrix.c: tasks joined item by item have the same items */
 void check_fail_fast(struct loader *l);
+
+/* needs.c: run_if: of the task read last, beside its needs and its when. */
+void finish_needs(struct loader *l, const struct fr_yaml *y, struct fr_task *task);
 
 /* written.c: notes on outputs that scripts write and their tasks do not declare. */
 void check_written(struct loader *l);
@@ -188,9 +190,10 @@ typedef void shape_reader(struct loader *l, const struct fr_yaml *y, const struc
                           void *target);
 shape_reader read_field;
 shape_reader read_script, read_uses, read_with, read_programs, read_sidecars; /* action.c */
-shape_reader read_needs, read_on, read_when, read_in, read_metrics, read_files, read_retry_on;
-shape_reader read_tasks, read_hooks; /* these two lines: task.c */
-shape_reader read_matrix;            /* matrix.c */
+shape_reader read_on, read_when, read_in, read_metrics, read_files, read_retry_on;
+shape_reader read_tasks, read_hooks;     /* these two lines: task.c */
+shape_reader read_matrix;                /* matrix.c */
+shape_reader read_needs, read_skip_with; /* needs.c */
 shape_reader read_events, read_quiet, read_rules, read_channels, read_given_text; /* notify.c */
 shape_reader read_schedules, read_times, read_given;                              /* schedule.c */
 shape_reader read_secrets, read_param_default;                                    /* params.c */
@@ -270,6 +273,7 @@ void finish_action(struct loader *l, const struct fr_yaml *y, struct fr_action *
 
 /* task.c */
 int find_task(const struct loader *l, const char *name); /* its place from 0 on; -1: none */
+void unknown_task(struct loader *l, const struct fr_yaml *y, const char *name);
 void check_hook_names(struct loader *l);
 void check_containers(struct loader *l);
 
@@ -290,7 +294,6 @@ enum fr_rc read_source(struct loader *l, const char *path, struct fr_source *out
                        struct fr_err *err);
 
 /* with.c */
-
 /* Checks value as key wants it; false with *expected set, when it is not good. */
 bool with_value_ok(const struct fr_key *key, const char *value, const char **expected);
 

@@ -20,6 +20,7 @@
 #include "engine/spec/notify.h"
 #include "engine/spec/schedule.h"
 #include "engine/words/causes.h"
+#include "engine/words/states.h"
 
 enum { FR_EXIT_USAGE = 64 };   /* exit code of a built-in task whose `with` is wrong: not retried */
 enum { FR_NODE_CONTROL = -1 }; /* node index of the machine flowrun runs on */
@@ -91,6 +92,20 @@ struct fr_action {
     size_t n_programs;
 };
 
+/* When a task starts, once what it needs has ended. Needs with states are not counted. */
+enum fr_run_if {
+    FR_RUN_IF_SUCCESS, /* no need failed, but those that are best_effort */
+    FR_RUN_IF_FAILURE, /* an instance of a need ended badly, best_effort or not */
+    FR_RUN_IF_ANY,     /* an instance of a need succeeded */
+    FR_RUN_IF_ALWAYS,
+    FR_RUN_IF_N
+};
+/* What a task asks of one of its needs. */
+struct fr_need_rule {
+    unsigned states; /* it must end as one of these, bit 1u << enum fr_state_of; 0: see run_if */
+    bool skip_with;  /* if it was skipped, so is the task */
+};
+
 enum fr_on { FR_ON_HEAD, FR_ON_ALL, FR_ON_CONTROL, FR_ON_NAMED /* nodes or labels by name */ };
 
 struct fr_task {
@@ -98,6 +113,8 @@ struct fr_task {
     const char *help; /* description, or NULL */
     const int *needs; /* indices of tasks, in the order written, unique */
     size_t n_needs;
+    const struct fr_need_rule *rules; /* of needs, one each; NULL: none has any */
+    enum fr_run_if run_if; /* of a task whose when: calls failure() or always(): ALWAYS */
     const int *same; /* those of needs that are joined item by item: their items have equal keys */
     size_t n_same;
     const struct fr_items *items; /* NULL: it has none, and an instance each of nodes */
@@ -109,8 +126,7 @@ struct fr_task {
     int max_parallel; /* instances of it at once, a gang counts as one; 0: as the run's allows */
     bool fail_fast;   /* once an instance of it has failed, the others are cancelled */
     bool best_effort; /* its failure does not fail the run nor what needs it */
-    bool ended_is_enough; /* when: calls failure() or always(): starts when needs ended, however */
-    struct fr_text when;  /* absent: true. Evaluated per instance; false: skipped */
+    struct fr_text when; /* absent: true. Evaluated per instance; false: skipped */
     struct fr_retry retry;
     int64_t timeout_ms;    /* of an attempt; 0: none */
     int64_t lost_after_ms; /* 0: never */
@@ -230,6 +246,7 @@ void fr_spec_destroy(struct fr_spec *spec);
 
 /* Whether its attempts have metrics: by its own key or by its kind. */
 bool fr_task_has_metrics(const struct fr_task *task);
+const char *fr_run_if_name(enum fr_run_if run_if);              /* "success" */
 int fr_spec_task(const struct fr_spec *spec, const char *name); /* index, or -1 */
 int fr_spec_node(const struct fr_spec *spec, const char *name); /* index, or -1 */
 

@@ -12,66 +12,11 @@ int find_task(const struct loader *l, const char *name)
     return pair != NULL ? (int)(pair - l->tasks->pairs) : -1;
 }
 
-static void unknown_task(struct loader *l, const struct fr_yaml *y, const char *name)
+void unknown_task(struct loader *l, const struct fr_yaml *y, const char *name)
 {
     complain_near(l, pos_of(l, y),
                   &(struct hint){.word = name, .words = task_names(l), .n_words = l->tasks->n},
                   "task '%s' needs unknown task '%s'", l->user->act.name, name);
-}
-
-/* {task: NAME, item: same}; the value of task:, or NULL after a complaint. */
-static const struct fr_yaml *read_need(struct loader *l, const struct fr_yaml *y, bool *same)
-{
-    static const char *const keys[] = {"task", "item"};
-    const struct fr_yaml *name = fr_yaml_get(y, "task"), *item = fr_yaml_get(y, "item");
-    const char *word = item != NULL ? read_now(l, item) : NULL;
-    size_t known = (name != NULL) + (item != NULL);
-
-    for (size_t i = 0; i < y->n && known < y->n; i++)
-        if (y->pairs[i].value != name && y->pairs[i].value != item)
-            complain_near(l, pos_of_key(l, &y->pairs[i]),
-                          &(struct hint){"task and item", y->pairs[i].key.p, keys, 2},
-                          "a need has no key '%s'", y->pairs[i].key.p);
-    if (name == NULL)
-        complain(l, pos_of(l, y), "{task: NAME, item: same}", "a need lacks the key 'task'");
-    if (word != NULL && strcmp(word, "same") != 0)
-        complain(l, pos_of(l, item), "same", "item is '%s'", word);
-    *same = word != NULL;
-    return name;
-}
-
-void read_needs(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
-{
-    struct fr_task *task = target;
-    struct items items = items_of(&y);
-    size_t n = y->kind == FR_YAML_NULL ? 0 : items.n;
-    int *needs = load_alloc(l, n, sizeof(*needs)), *same = NULL;
-
-    (void)f;
-    for (size_t i = 0; needs != NULL && i < n; i++) {
-        bool joined = false;
-        const struct fr_yaml *item =
-            items.v[i]->kind == FR_YAML_MAP ? read_need(l, items.v[i], &joined) : items.v[i];
-        const char *name = item != NULL ? read_now(l, item) : NULL;
-        int index = name ? find_task(l, name) : -1;
-
-        if (name == NULL)
-            continue;
-        if (index < 0) {
-            unknown_task(l, item, name);
-        } else if (l->needed_by[index] == l->place) {
-            complain(l, pos_of(l, item), NULL, "need '%s' stands here twice", name);
-        } else {
-            l->needed_by[index] = l->place;
-            needs[task->n_needs++] = index;
-            if (joined && same == NULL)
-                same = load_alloc(l, n, sizeof(*same));
-            if (joined && same != NULL)
-                same[task->n_same++] = index;
-        }
-    }
-    task->needs = needs;
-    task->same = same;
 }
 
 /* Marks the nodes that name means: a node, or all that carry it as a label. */
@@ -300,9 +245,7 @@ void read_when(struct loader *l, const struct fr_yaml *y, const struct field *f,
 {
     struct fr_task *task = target;
 
-    l->ended = false;
     read_condition(l, y, f->allow, &task->when);
-    task->ended_is_enough = l->ended;
 }
 
 static void begin_task(struct loader *l, struct fr_task *task, const char *name, struct fr_pos pos)
@@ -313,7 +256,7 @@ static void begin_task(struct loader *l, struct fr_task *task, const char *name,
     task->act.env = l->env;
     task->act.n_env = l->n_env;
     l->user = task;
-    l->bad_items = l->item_fenced = false;
+    l->bad_items = l->item_fenced = l->ended = false;
     set_nodes(l, task, l->hook ? FR_ON_CONTROL : FR_ON_HEAD, NULL);
 }
 
@@ -323,6 +266,8 @@ static void finish_task(struct loader *l, const struct fr_yaml *y, struct fr_tas
     const struct fr_yaml *outputs = fr_yaml_get(y, "outputs"), *on = fr_yaml_get(y, "on");
 
     finish_action(l, y, &task->act, l->hook ? PLACE_HOOK : PLACE_TASK);
+    if (!l->hook)
+        finish_needs(l, y, task);
     if (kind == NULL)
         return;
     if (outputs != NULL)

@@ -42,6 +42,32 @@ static void add_items(const struct fr_plan_task *task, json_t *doc)
     json_object_set_new(doc, "same", json_of_ints(task->same, task->n_same));
 }
 
+/* What it asks of its needs; nothing where all must have succeeded. */
+static void add_rules(const struct fr_plan_task *task, json_t *doc)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < task->n_needs && task->rules != NULL; i++) {
+        const struct fr_need_rule *rule = &task->rules[i];
+        json_t *states = json_array();
+
+        for (int st = FR_ST_SUCCEEDED; st < FR_ST_N; st++)
+            if (rule->states & 1u << st)
+                json_array_append_new(states, json_string(fr_state_name((enum fr_state_of)st)));
+        if (rule->states != 0 || rule->skip_with)
+            json_array_append_new(list,
+                                  json_pack("{s:I, s:o, s:b}", "need", (json_int_t)task->needs[i],
+                                            "states", states, "skip_with", rule->skip_with));
+        else
+            json_decref(states);
+    }
+    if (task->spec->run_if != FR_RUN_IF_SUCCESS)
+        json_object_set_new(doc, "run_if", json_string(fr_run_if_name(task->spec->run_if)));
+    if (json_array_size(list) > 0)
+        json_object_set(doc, "rules", list);
+    json_decref(list);
+}
+
 static json_t *json_of_tasks(const struct fr_plan *plan)
 {
     json_t *list = json_array();
@@ -57,6 +83,7 @@ static json_t *json_of_tasks(const struct fr_plan *plan)
                       "critical", is_critical(plan, t), "help", help != NULL ? help : "");
 
         add_items(task, doc);
+        add_rules(task, doc);
         json_array_append_new(list, doc);
     }
     return list;

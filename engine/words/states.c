@@ -71,6 +71,14 @@ bool fr_state_parse(const char *name, enum fr_state_of *state)
     return found >= 0;
 }
 
+void fr_states_add(unsigned bits, struct fr_buf *out)
+{
+    for (int st = 0; st < FR_ST_N; st++)
+        if (bits & 1u << st)
+            fr_buf_fmt(out, "%s%s", (bits & ((1u << st) - 1)) != 0 ? ", " : "",
+                       fr_state_name((enum fr_state_of)st));
+}
+
 const char *fr_run_state_name(enum fr_run_state state)
 {
     return fr_word(&fr_run_state_words, state);

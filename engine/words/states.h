@@ -40,6 +40,8 @@ char fr_state_letter(enum fr_state_of state);
 /* Of two instances of a task, the state that shows. */
 enum fr_state_of fr_state_shown(enum fr_state_of a, enum fr_state_of b);
 enum fr_state_of fr_state_at(int concern); /* 0 to FR_ST_N - 1 */
+/* Appends the names of those with a bit 1u << state: "succeeded, skipped". */
+void fr_states_add(unsigned bits, struct fr_buf *out);
 
 /* X(name, word). QUEUED has not begun; the scheduler itself has no such state. */
 #define FR_RUN_STATES(X)                                                                           \

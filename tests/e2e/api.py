@@ -362,6 +362,10 @@ def drive_changes(d, run, long):
     d.both("post", "/sweep", 200)
     d.both("post", "/pipelines/validate", 200, body={"text": "name: x\ntasks: {a: {run: y}}"})
     d.both("post", "/pipelines/validate", 200, body={"text": "name: x\ntasks: {a: {runn: y}}"})
+    rules = "name: x\ntasks: {a: {run: y}, b: {run: y, needs: a, run_if: any, skip_with: a}, c: {run: y, needs: {task: b, states: [failed, lost]}}}"
+    tasks = d.both("post", "/pipelines/validate", 200, body={"text": rules}).json()["graph"]["tasks"]
+    d.c.check([(t.get("run_if"), t.get("rules")) for t in tasks] == [(None, None), ("any", [{"need": 0, "states": [], "skip_with": True}]),
+              (None, [{"need": 1, "states": ["failed", "lost"], "skip_with": False}])], "when tasks start: %s" % tasks)
 
 
 def drive_schedules(d):

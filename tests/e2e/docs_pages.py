@@ -330,6 +330,9 @@ def pipelines_md():
     page = "docs/pipelines.md"
     write("causes.yaml", "name: causes\n%stasks:\n  t:\n    run: 'true'\n    %s" % (docs.take(page, "rerun:"), docs.take(page, "retry:")))
     sh("causes of retries and reruns", "flowrun validate causes.yaml")
+    write("rescue.yaml", docs.take(page, "name: rescue"))
+    said = sh("when a task starts", "flowrun rescue.yaml")
+    check("what ran, and what was skipped", all(w in said for w in ("a smaller batch", "published", "tidy")) and "at the first" not in said and "ring" not in said)
     text = read(ROOT + "/" + page)
     for rule in re.findall(r"`(schedule: \{[^`]*\})`", text) + ["schedule: {every: 6h}", "schedule: {at: [2046-12-24T02:00]}"]:
         write("rule.yaml", "name: rule\n%s\ntasks: {t: {run: 'true'}}\n" % rule)

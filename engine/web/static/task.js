@@ -22,16 +22,28 @@ function instanceRow(model, i, waits) {
     h('td.num', lasting(inst.started_wall[i], inst.ended_wall[i])));
 }
 
-function links(model, graph, numbers) {
-    return numbers.map((n) => graph.tasks[n]).map((t, k) => [k > 0 && ', ',
-        h('a', {href: `runs/${model.no}?task=${encodeURIComponent(t.name)}`}, t.name)]);
+function links(model, graph, numbers, behind = () => '') {
+    return numbers.map((n, k) => [k > 0 && ', ',
+        h('a', {href: `runs/${model.no}?task=${encodeURIComponent(graph.tasks[n].name)}`}, graph.tasks[n].name), behind(n)]);
+}
+
+/* When it starts, once what it needs has ended. */
+const STARTS = {failure: 'if one of these failed', any: 'if one of these succeeded', always: 'however these ended'};
+
+/* " (succeeded, skipped; skip_with)" */
+function ruleOf(task, need) {
+    const rule = (task.rules || []).find((r) => r.need === need);
+    const words = rule ? [rule.states.join(', '), rule.skip_with && 'skip_with'].filter(Boolean) : [];
+
+    return words.length > 0 ? ` (${words.join('; ')})` : '';
 }
 
 function facts(model, graph, task) {
     const needs = task.needs;
     const users = graph.tasks.flatMap((t, n) => (t.needs.includes(graph.tasks.indexOf(task)) ? [n] : []));
 
-    return h('dl.facts', needs.length > 0 && [h('dt', 'needs'), h('dd', links(model, graph, needs))],
+    return h('dl.facts', needs.length > 0 && [h('dt', 'needs'), h('dd', links(model, graph, needs, (n) => ruleOf(task, n)))],
+        task.run_if && [h('dt', 'starts'), h('dd', STARTS[task.run_if])],
         users.length > 0 && [h('dt', 'needed by'), h('dd', links(model, graph, users))],
         task.gang && [h('dt', 'gang'), h('dd', 'starts and ends together')],
         task.hook && [h('dt', 'hook'), h('dd', String(task.hook).replaceAll('_', ' '))]);

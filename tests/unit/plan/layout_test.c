@@ -21,6 +21,8 @@ struct picture {
     uint32_t critical[MOST];
 };
 
+static const struct fr_task plain, rescue = {.run_if = FR_RUN_IF_FAILURE};
+
 static void begin(struct picture *p, uint32_t n)
 {
     memset(p, 0, sizeof(*p));
@@ -31,8 +33,12 @@ static void begin(struct picture *p, uint32_t n)
     p->plan.critical = p->critical;
     for (uint32_t t = 0; t < n; t++) {
         snprintf(p->names[t], sizeof(p->names[t]), "t%u", t);
-        p->tasks[t] = (struct fr_plan_task){
-            .name = p->names[t], .hook = -1, .count = 1, .width = 1, .needs = p->needs[t]};
+        p->tasks[t] = (struct fr_plan_task){.name = p->names[t],
+                                            .spec = &plain,
+                                            .hook = -1,
+                                            .count = 1,
+                                            .width = 1,
+                                            .needs = p->needs[t]};
     }
 }
 
@@ -399,6 +405,16 @@ static void test_alike(struct picture *p)
     check_edges(p, l);
     opts.apart = all;
     CHECK(fr_plan_layout(&p->plan, &opts, &arena, &l, NULL) == FR_OK && l->n_boxes == 14);
+
+    check_row("nor one that starts after a failure, or with another rule");
+    opts.apart = NULL;
+    opts.alike = 10;
+    p->tasks[4].spec = &rescue;
+    p->tasks[9].rules = &(struct fr_need_rule){.skip_with = true};
+    CHECK(fr_plan_layout(&p->plan, &opts, &arena, &l, NULL) == FR_OK && l->n_boxes == 5);
+    CHECK_INT(box_of(l, 4, &at)->n_tasks, 1);
+    CHECK_INT(box_of(l, 9, &at)->n_tasks, 1);
+    CHECK_INT(box_of(l, 5, &at)->n_tasks, 10);
 
     check_row("fewer than are folded");
     opts = (struct fr_layout_opts){.alike = 13};

@@ -183,6 +183,42 @@ static void test_draw(void)
     fr_arena_finish(&arena);
 }
 
+/* When tasks start, and what they ask of single needs. */
+static void test_draw_rules(void)
+{
+    struct minispec m;
+    struct fr_arena arena = {0};
+    struct fr_plan *plan;
+    struct fr_buf out = {0};
+
+    mini_make(&m, "a; b: a onfail; c: b~/sk a/f any; d: c~ ended");
+    if (!CHECK(fr_plan_make(&m.spec, &arena, &plan, NULL) == FR_OK))
+        return;
+    check_row("text with rules");
+    fr_plan_draw_text(plan, NULL, &out);
+    CHECK_TEXT(out.p, "demo: 4 tasks, 4 instances, longest chain 4\n"
+                      "* a\n"
+                      "  * b <- a; run_if: failure\n"
+                      "    * c <- a (failed), b (succeeded, skipped; skip_with); run_if: any\n"
+                      "      * d <- c (skip_with); run_if: always\n");
+    fr_buf_finish(&out);
+    check_row("dot with rules");
+    out = (struct fr_buf){0};
+    fr_plan_draw_dot(plan, NULL, &out);
+    CHECK_TEXT(strstr(out.p, "    \"a\""),
+               "    \"a\" [label=\"a\", penwidth=2];\n"
+               "    \"b\" [label=\"b\\nrun_if: failure\", penwidth=2];\n"
+               "    \"c\" [label=\"c\\nrun_if: any\", penwidth=2];\n"
+               "    \"d\" [label=\"d\\nrun_if: always\", penwidth=2];\n"
+               "    \"a\" -> \"b\" [penwidth=2];\n"
+               "    \"a\" -> \"c\" [label=\"failed\"];\n"
+               "    \"b\" -> \"c\" [penwidth=2, label=\"succeeded, skipped; skip_with\"];\n"
+               "    \"c\" -> \"d\" [penwidth=2, label=\"skip_with\"];\n"
+               "}\n");
+    fr_buf_finish(&out);
+    fr_arena_finish(&arena);
+}
+
 /* What is not asked for is not drawn. */
 static void test_draw_bare(void)
 {
@@ -212,6 +248,7 @@ int main(void)
     test_too_many();
     test_marks();
     test_draw();
+    test_draw_rules();
     test_draw_bare();
     return check_done();
 }

@@ -29,7 +29,7 @@ static bool mini_number(struct fr_task *task, int *code, const char *word)
     const char *eq = strchr(word, '=');
     long n;
 
-    if (eq == NULL)
+    if (eq == NULL || eq == word)
         return false;
     n = strtol(eq + 1, NULL, 10);
     if (fr_has_prefix(word, "slots="))
@@ -55,6 +55,28 @@ static bool mini_number(struct fr_task *task, int *code, const char *word)
     return true;
 }
 
+/* "a", "=a", "a~", "a/sk", "a~/sk" */
+static void mini_need(struct minispec *m, struct fr_task *task, const char *word)
+{
+    size_t t = (size_t)(task - m->tasks), n = strcspn(word, "/~");
+    struct fr_need_rule *rule = &m->rules[t][task->n_needs];
+    char name[32];
+    int need;
+
+    snprintf(name, sizeof name, "%.*s", (int)n - (word[0] == '='), word + (word[0] == '='));
+    need = mini_find(m, name);
+    if (word[n] != '\0')
+        task->rules = m->rules[t];
+    rule->skip_with = word[n] == '~';
+    for (n = strcspn(word, "/"); word[n] != '\0'; n++)
+        for (int st = FR_ST_SUCCEEDED; st < FR_ST_N; st++)
+            if (fr_state_letter((enum fr_state_of)st) == word[n])
+                rule->states |= 1u << st;
+    if (word[0] == '=')
+        m->same[t][task->n_same++] = need;
+    m->needs[t][task->n_needs++] = need;
+}
+
 static void mini_trait(struct minispec *m, struct fr_task *task, const char *word)
 {
     size_t t = (size_t)(task - m->tasks);
@@ -72,10 +94,6 @@ static void mini_trait(struct minispec *m, struct fr_task *task, const char *wor
         mini_items(m, t, strtoul(word + 6, NULL, 10));
         return;
     }
-    if (word[0] == '=') {
-        m->same[t][task->n_same++] = m->needs[t][task->n_needs++] = mini_find(m, word + 1);
-        return;
-    }
     if (mini_number(task, t < MINI_TASKS ? &m->codes[t] : NULL, word))
         return;
     if (strcmp(word, "@all") == 0) {
@@ -87,7 +105,11 @@ static void mini_trait(struct minispec *m, struct fr_task *task, const char *wor
     } else if (strcmp(word, "gang") == 0) {
         task->gang = true;
     } else if (strcmp(word, "ended") == 0) {
-        task->ended_is_enough = true;
+        task->run_if = FR_RUN_IF_ALWAYS;
+    } else if (strcmp(word, "onfail") == 0) {
+        task->run_if = FR_RUN_IF_FAILURE;
+    } else if (strcmp(word, "any") == 0) {
+        task->run_if = FR_RUN_IF_ANY;
     } else if (strcmp(word, "fast") == 0) {
         task->fail_fast = true;
     } else if (strcmp(word, "best") == 0) {
@@ -97,7 +119,7 @@ static void mini_trait(struct minispec *m, struct fr_task *task, const char *wor
     } else if (strcmp(word, "when") == 0) {
         task->when.s = "when";
     } else {
-        m->needs[t][task->n_needs++] = mini_find(m, word);
+        mini_need(m, task, word);
     }
 }
 

@@ -105,6 +105,8 @@ static const struct word words[] = {
     {"still", {.kind = FR_EV_UNKNOWN, .same_home = true, .same_boot = true, .prepared = true}},
     {"rebooted", {.kind = FR_EV_UNKNOWN, .same_home = true}},
     {"wiped", {.kind = FR_EV_UNKNOWN, .same_boot = true}},
+    {"yes", {.kind = FR_EV_WHEN, .value = true}},
+    {"no", {.kind = FR_EV_WHEN}},
     {"tombstoned", {.kind = FR_EV_TOMBSTONED}},
 };
 

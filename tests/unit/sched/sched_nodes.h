@@ -42,7 +42,8 @@ struct world {
     struct fr_plan *plan;
     struct fr_sched *s;
     struct fr_acts acts;
-    struct fr_row rows[256]; /* committed */
+    struct fr_row rows[256];   /* committed */
+    struct fr_row before[256]; /* by the commit before that */
     int64_t due_ms[256];
     struct fr_run_now run;
     struct att atts[MAX_ATTS];

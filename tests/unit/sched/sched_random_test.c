@@ -5,8 +5,16 @@
  * [COUNT]].
  */
 #include "tests/unit/sched/sched_nodes.h"
+#include "tests/unit/sched/sched_rules.h"
 
 /* ---- a random pipeline ---- */
+
+static const char *random_states(struct world *w)
+{
+    static const char *const some[] = {"/s", "/k", "/sk", "/f", "/ftlu", "/p", "/pc", "/sfk"};
+
+    return some[draw(w, sizeof(some) / sizeof(some[0]))];
+}
 
 static void random_spec(struct world *w, char *text, size_t size)
 {
@@ -32,16 +40,19 @@ static void random_spec(struct world *w, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, " par=%u", 1 + (unsigned)draw(w, 3));
         if (chance(w, 30))
             at += (size_t)snprintf(text + at, size - at, " fast");
-        if (chance(w, 15))
-            at += (size_t)snprintf(text + at, size - at, " ended");
+        if (chance(w, 35))
+            at += (size_t)snprintf(text + at, size - at, " %s",
+                                   (const char *[]){"ended", "onfail", "any"}[draw(w, 3)]);
         if (chance(w, 10))
             at += (size_t)snprintf(text + at, size - at, " best");
         if (chance(w, 25))
             at += (size_t)snprintf(text + at, size - at, " lost=5000");
         for (unsigned k = 0; k < t; k++)
             if (chance(w, 30))
-                at += (size_t)snprintf(text + at, size - at, " %st%u",
-                                       items[k] == items[t] && items[t] != 9 ? "=" : "", k);
+                at += (size_t)snprintf(text + at, size - at, " %st%u%s%s",
+                                       items[k] == items[t] && items[t] != 9 ? "=" : "", k,
+                                       chance(w, 15) ? "~" : "",
+                                       chance(w, 80) ? "" : random_states(w));
     }
     snprintf(text + at, size - at, "; !success hs; !failure hf; !cancel hc; !exit hx; !exit hy");
 }
@@ -167,6 +178,7 @@ static void commit(struct world *w)
     for (size_t i = 0; i < w->acts.n; i++)
         if (w->acts.v[i].kind == FR_ACT_ROW_RUN)
             w->run = w->acts.v[i].run;
+    memcpy(w->before, w->rows, sizeof w->before);
     for (size_t i = 0; i < w->acts.n; i++) {
         const struct fr_act *a = &w->acts.v[i];
 
@@ -179,6 +191,7 @@ static void commit(struct world *w)
     check_gangs(w);
     check_pools(w);
     check_fast(w);
+    rules_check(w);
 }
 
 static void perform(struct world *w)

@@ -251,8 +251,9 @@ static const struct {
      "  a: {run: x, matrix: {i: [1, 2]}}\n"
      "  b: {run: x, matrix: {i: [1, 2]}, needs: [{task: a, item: all, itm: 1}, {item: same}]}\n",
      "p.yaml:3:60: item is 'all'; expected same\n"
-     "p.yaml:3:65: a need has no key 'itm'; expected task and item; did you mean 'item'?\n"
-     "p.yaml:3:74: a need lacks the key 'task'; expected {task: NAME, item: same}"},
+     "p.yaml:3:65: a need has no key 'itm'; expected task, item and states; did you mean 'item'?\n"
+     "p.yaml:3:74: a need lacks the key 'task'; expected {task: NAME, item: same} or "
+     "{task: NAME, states: [STATE]}"},
     {"a container with items",
      "tasks:\n"
      "  box: {uses: container, with: {image: i}, matrix: {i: [1]}}\n"

@@ -82,7 +82,7 @@ static void check_report(const struct fr_spec *spec)
 
     CHECK_INT(task->on, FR_ON_NAMED);
     CHECK_INT(task->n_nodes, 3);
-    CHECK(task->ended_is_enough && task->best_effort && !task->gang);
+    CHECK(task->run_if == FR_RUN_IF_ALWAYS && task->best_effort && !task->gang);
     CHECK_INT(task->timeout_ms, 3600000);
     CHECK_INT(task->act.what, FR_ARGV);
     CHECK_TEXT(task->act.argv[2].s, "--debug=false");

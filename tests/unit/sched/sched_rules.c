@@ -1,0 +1,129 @@
+#include "tests/unit/sched/sched_rules.h"
+
+enum say { SAY_NOT_YET, SAY_RUN, SAY_SKIP, SAY_FAIL };
+
+static enum say say_of(const struct world *w, uint32_t t, uint32_t item);
+
+/* Whether what item of t waits for at place i is an item alone. */
+static bool joined(const struct world *w, uint32_t t, uint32_t need)
+{
+    const struct fr_plan_task *task = &w->plan->tasks[t];
+
+    for (size_t k = 0; task->count > 0 && k < task->spec->n_same; k++)
+        if ((uint32_t)task->spec->same[k] == need)
+            return true;
+    return false;
+}
+
+/* How many of what is needed are in a state; a task without instances counts as one. */
+static unsigned count_of(const struct world *w, uint32_t t, uint32_t item, uint32_t need,
+                         enum fr_state_of state)
+{
+    const struct fr_plan_task *of = &w->plan->tasks[need];
+    unsigned n = 0;
+
+    if (of->count == 0) {
+        enum say say = say_of(w, need, 0);
+
+        return state == (say == SAY_RUN    ? FR_ST_SUCCEEDED
+                         : say == SAY_SKIP ? FR_ST_SKIPPED
+                         : say == SAY_FAIL ? FR_ST_UPSTREAM_FAILED
+                                           : FR_ST_WAITING);
+    }
+    for (uint32_t k = 0; k < of->count; k++)
+        if (!joined(w, t, need) || k / of->width == item)
+            n += w->rows[of->first + k].state == state;
+    return n;
+}
+
+/* The state that shows: the one of the least concern number. */
+static enum fr_state_of shown(const struct world *w, uint32_t t, uint32_t item, uint32_t need)
+{
+    for (int c = 0; c < FR_ST_N; c++)
+        if (count_of(w, t, item, need, fr_state_at(c)) > 0)
+            return fr_state_at(c);
+    return FR_ST_WAITING;
+}
+
+static bool any_open(const struct world *w, uint32_t t, uint32_t item, uint32_t need)
+{
+    unsigned open = 0;
+
+    for (int st = 0; st < FR_ST_SUCCEEDED; st++)
+        open += count_of(w, t, item, need, (enum fr_state_of)st);
+    return open > 0;
+}
+
+static bool any_bad(const struct world *w, uint32_t t, uint32_t item, uint32_t need)
+{
+    unsigned bad = 0;
+
+    for (int st = FR_ST_SUCCEEDED + 1; st < FR_ST_N; st++)
+        if (st != FR_ST_SKIPPED)
+            bad += count_of(w, t, item, need, (enum fr_state_of)st);
+    return bad > 0;
+}
+
+static enum say say_of(const struct world *w, uint32_t t, uint32_t item)
+{
+    const struct fr_task *spec = w->plan->tasks[t].spec;
+    unsigned failed = 0, skips = 0, bad = 0, good = 0, counted_failed = 0;
+
+    for (size_t i = 0; i < spec->n_needs; i++)
+        if (any_open(w, t, item, (uint32_t)spec->needs[i]))
+            return SAY_NOT_YET;
+    for (size_t i = 0; i < spec->n_needs; i++) {
+        uint32_t need = (uint32_t)spec->needs[i];
+        struct fr_need_rule rule = spec->rules != NULL ? spec->rules[i] : (struct fr_need_rule){0};
+        enum fr_state_of state = shown(w, t, item, need);
+        bool is_bad = any_bad(w, t, item, need);
+        bool is_failed = is_bad && !w->plan->tasks[need].spec->best_effort;
+
+        if (rule.skip_with && state == FR_ST_SKIPPED)
+            skips++;
+        if (rule.states != 0 && (rule.states >> state & 1) == 0) {
+            failed += is_failed;
+            skips += !is_failed;
+        }
+        if (rule.states != 0)
+            continue;
+        bad += is_bad;
+        counted_failed += is_failed;
+        good += count_of(w, t, item, need, FR_ST_SUCCEEDED);
+        failed += is_failed && spec->run_if == FR_RUN_IF_SUCCESS;
+    }
+    skips += spec->run_if == FR_RUN_IF_FAILURE && bad == 0;
+    if (spec->run_if == FR_RUN_IF_ANY && good == 0) {
+        failed += counted_failed > 0;
+        skips += counted_failed == 0;
+    }
+    return failed > 0 ? SAY_FAIL : skips > 0 ? SAY_SKIP : SAY_RUN;
+}
+
+static void check_inst(struct world *w, uint32_t inst)
+{
+    const struct fr_plan_inst *in = &w->plan->insts[inst];
+    const struct fr_row *row = &w->rows[inst], *was = &w->before[inst];
+    enum say say = say_of(w, in->task, in->item);
+    bool when = w->plan->tasks[in->task].spec->when.s != NULL;
+
+    if (row->state == FR_ST_WAITING) { /* nothing starts while a run is cancelled */
+        if (say != SAY_NOT_YET && w->run.state == FR_RUN_OVER)
+            CHECK(!"it has never been decided");
+        return;
+    }
+    if (was->state != FR_ST_WAITING || row->state == FR_ST_CANCELLED)
+        return;
+    CHECK(say != SAY_NOT_YET);
+    CHECK((row->state == FR_ST_UPSTREAM_FAILED) == (say == SAY_FAIL));
+    if (say == SAY_SKIP)
+        CHECK(row->state == FR_ST_SKIPPED);
+    if (row->state == FR_ST_SKIPPED)
+        CHECK(say == SAY_SKIP || (say == SAY_RUN && when));
+}
+
+void rules_check(struct world *w)
+{
+    for (uint32_t i = 0; i < w->plan->n_insts - w->plan->n_hook_insts; i++)
+        check_inst(w, i);
+}
