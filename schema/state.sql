@@ -544,3 +544,11 @@ ALTER TABLE allocation ADD COLUMN login TEXT NOT NULL DEFAULT '';
 -- Of copies: which one, and 1 + its index in the array that Slurm has of them.
 ALTER TABLE allocation ADD COLUMN copy INTEGER NOT NULL DEFAULT 0; -- 0: it is no copy
 ALTER TABLE allocation ADD COLUMN element INTEGER NOT NULL DEFAULT 0; -- 0: it is a job by itself
+
+-- @version 17
+
+-- What an allocation asks for, and of which cluster; of older rows this is not known.
+ALTER TABLE allocation ADD COLUMN cluster TEXT NOT NULL DEFAULT ''; -- ClusterName, once it is known
+ALTER TABLE allocation ADD COLUMN nodes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocation ADD COLUMN time_ms INTEGER NOT NULL DEFAULT 0; -- its limit
+ALTER TABLE allocation ADD COLUMN lease_ms INTEGER NOT NULL DEFAULT 0;

@@ -13,6 +13,7 @@
  *   folder.c       what keepers have written
  *   job.c          calls on the folder of an allocation
  *   login.c        the login node of a cluster
+ *   left.c         what is left of it when the host ends
  *   container.c    whether a cluster starts the container that is asked for
  */
 #ifndef FR_ALLOCATE_ALLOCATE_H

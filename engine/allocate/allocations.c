@@ -65,10 +65,11 @@ static struct host_allocation *add(struct fr_host *host, const struct fr_allocat
     al->row.program = fr_arena_dup(&al->arena, row->program);
     al->row.exit_state = fr_arena_dup(&al->arena, row->exit_state);
     al->row.tres = fr_arena_dup(&al->arena, row->tres);
+    al->row.cluster = fr_arena_dup(&al->arena, row->cluster);
     if (al->row.name == NULL || al->row.tag == NULL || al->row.folder == NULL ||
         al->row.hosts == NULL || al->row.path == NULL || al->row.login == NULL ||
         al->row.program == NULL || al->row.exit_state == NULL || al->row.tres == NULL ||
-        (al->cluster = alloc_cluster(host, &al->row)) == NULL) {
+        al->row.cluster == NULL || (al->cluster = alloc_cluster(host, &al->row)) == NULL) {
         fr_arena_finish(&al->arena);
         fr_sys.free(al);
         return NULL;
@@ -123,6 +124,7 @@ static void attach(struct host_run *h, struct host_allocation *al,
                    const struct fr_allocation_spec *spec)
 {
     al->h = h;
+    al->run_no = fr_run_no(h->run);
     al->spec = spec;
     al->a.queue_for_ms = spec->queue_for_ms;
     if (spec->container.pyxis != NULL || spec->container.apptainer != NULL)
@@ -256,6 +258,10 @@ enum fr_rc alloc_take(struct host_run *h, const struct fr_allocation_spec *spec,
     if (!folder.bad && login != NULL)
         al = add(h->host, &(struct fr_allocation_row){.run = fr_run_id(h->run),
                                                       .name = spec->name,
+                                                      .nodes = spec->nodes,
+                                                      .time_ms = spec->time_ms,
+                                                      .lease_ms = spec->lease_ms,
+                                                      .cluster = "",
                                                       .copy = copy,
                                                       .no = before ? before->row.no + 1 : 1,
                                                       .tag = tag,
@@ -416,13 +422,6 @@ static bool owes(const struct fr_host *host)
     return false;
 }
 
-static void owed(const struct fr_host *host, struct fr_buf *out)
-{
-    for (const struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next)
-        if (al->leaves && al->a.life.state != FR_ALLOCATION_OVER)
-            alloc_say_owed(al, out);
-}
-
 static void close_all(struct fr_host *host)
 {
     struct host_allocations *all = allocations_of(host);
@@ -447,5 +446,5 @@ const struct host_part allocations_part = {
     .came = come,
     .due = due,
     .owes = owes,
-    .owed = owed,
+    .owed = alloc_say_left,
     .close = close_all};

@@ -181,6 +181,7 @@ static void on_config(void *arg, const struct fr_command_end *end)
     fr_buf_finish(&said);
     if (c->broken[0] != '\0')
         return;
+    snprintf(c->name, sizeof(c->name), "%s", config.cluster);
     c->cgroups = config.cgroups;
     c->binds = config.binds;
     c->accounting = config.accounting;

@@ -121,8 +121,7 @@ void alloc_displace(struct host_allocation *al)
 
 /* ---- what users hear ---- */
 
-/* Why its cluster cannot be asked now. False: it can. */
-static bool is_away(const struct host_allocation *al, struct fr_buf *out)
+bool alloc_is_away(const struct host_allocation *al, struct fr_buf *out)
 {
     const char *why;
 
@@ -147,7 +146,7 @@ static void text_of(const struct host_allocation *al, struct fr_buf *out)
     struct fr_allocation_life l = al->a.life;
     char job[FR_SLURM_JOB_TEXT];
 
-    if (l.state != FR_ALLOCATION_OVER && is_away(al, out))
+    if (l.state != FR_ALLOCATION_OVER && alloc_is_away(al, out))
         return;
     if (l.state == FR_ALLOCATION_OVER && l.note[0] != '\0' && l.job == 0)
         fr_buf_fmt(out, "there is no allocation %s: %s", al->row.name, l.note);
@@ -161,23 +160,6 @@ static void text_of(const struct host_allocation *al, struct fr_buf *out)
     l.element = 0;
     fr_buf_text(out, "waits for ");
     fr_allocation_wait(&l, al->row.name, out);
-}
-
-void alloc_say_owed(const struct host_allocation *al, struct fr_buf *out)
-{
-    const struct fr_allocation_life *l = &al->a.life;
-    char job[FR_SLURM_JOB_TEXT];
-
-    fr_buf_fmt(out, "allocation %s: ", al->row.name);
-    if (l->job != 0)
-        fr_buf_fmt(out, "Slurm job %s", fr_slurm_job_text(l->job, l->element, job));
-    else
-        fr_buf_fmt(out, "the job fr-%s, if Slurm has it,", al->row.tag);
-    fr_buf_text(out, " is not given back yet: ");
-    if (!is_away(al, out))
-        fr_buf_text(out, "Slurm has not said that it is over");
-    fr_buf_text(out, "; the next run of this home gives it back; without one it ends by itself "
-                     "when its lease is over\n");
 }
 
 /* The one whose note counts: of copies that wait, the first of all for all of them. */

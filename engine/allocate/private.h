@@ -22,6 +22,7 @@ struct host_cluster {
     int64_t ask_ms;   /* mono_ms() when its jobs are asked for; INT64_MAX: none waits for that */
     bool asking;      /* squeue runs */
     bool known;       /* what it says of itself: nothing is submitted before */
+    char name[64];    /* ClusterName; "": it has not said it yet */
     bool introduces;  /* that is being asked */
     char broken[400]; /* why it cannot be asked from here; "": it can */
     enum { PYXIS_UNKNOWN, PYXIS_ASKED, PYXIS_THERE, PYXIS_ABSENT } pyxis; /* the plugin of srun */
@@ -67,6 +68,7 @@ struct host_allocation {
     struct host_allocation *next;
     struct fr_host *host;                  /* borrows */
     struct host_run *h;                    /* NULL: the host does not drive its run */
+    int64_t run_no;                        /* of the run; 0: the host never drove it */
     struct host_cluster *cluster;          /* borrows */
     const struct fr_allocation_spec *spec; /* of the run's pipeline; NULL while h is */
     struct fr_allocation a;
@@ -197,9 +199,13 @@ void alloc_places_known(struct host_allocation *al); /* al->places: they may be 
 void alloc_moved(struct host_allocation *al);        /* its row says where it is now */
 void alloc_places_gone(struct host_allocation *al);  /* it is over: the run hears of it */
 void alloc_displace(struct host_allocation *al);     /* what lived in it has ended with it */
-/* A line about one that is not given back yet. */
-void alloc_say_owed(const struct host_allocation *al, struct fr_buf *out);
+/* Why its cluster cannot be asked now. False: it can. */
+bool alloc_is_away(const struct host_allocation *al, struct fr_buf *out);
 /* What it waits for, if that is news. True: it waits. */
 bool alloc_say(struct host_allocation *al);
+
+/* left.c */
+/* Lines about the jobs of Slurm that nobody looks after once the host has ended. */
+void alloc_say_left(const struct fr_host *host, struct fr_buf *out);
 
 #endif

@@ -40,6 +40,8 @@ static void to_row(struct host_allocation *al)
     row->proven = l->proven;
     row->note = l->note;
     row->elapsed_ms = l->elapsed_ms;
+    if (al->cluster->name[0] != '\0')
+        row->cluster = al->cluster->name;
 }
 
 void alloc_life(const struct fr_allocation_row *row, struct fr_allocation_life *l)

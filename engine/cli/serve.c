@@ -213,6 +213,7 @@ static enum fr_rc serve(struct cli_served *s, struct fr_err *err)
         rc = fr_host_turn(d->host, err);
     }
     cli_systemd_stopping(s->systemd);
+    cli_say_owed(d);
     return rc;
 }
 

@@ -74,8 +74,8 @@ static const struct cli_command commands[] = {
      "followed or not. Pipelines in the folders that have a schedule: are started by it; 'flowrun\n"
      "schedules' shows when, and what became of the times before. Files NAME.yaml and NAME.yml of\n"
      "the folders count, those of folders below them do not; a changed one counts at once.\n"
-     "SIGTERM and Ctrl-C end it: tasks go on, and the next host or follower finds them. SIGHUP\n"
-     "makes it read config.yaml again.\n",
+     "SIGTERM and Ctrl-C end it: tasks go on, and the next host or follower finds them; it says\n"
+     "which jobs of Slurm are left. SIGHUP makes it read config.yaml again.\n",
      OPTS(VALUE("--log", 0, "FILE",
                 "write to FILE, which is begun anew at 8 MiB; FILE.1 to FILE.4 are older"),
           FLAG("--standby", 0, "wait while another flowrun is the host, and be the next one"),

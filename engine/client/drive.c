@@ -265,7 +265,7 @@ static void on_patience(void *over)
     *(bool *)over = true;
 }
 
-static void say_owed(struct cli_drive *d)
+void cli_say_owed(struct cli_drive *d)
 {
     struct fr_buf text = {0};
     struct fr_str rest, line;
@@ -291,7 +291,7 @@ static void send_owed(struct cli_drive *d)
     while (!over && !d->leave && fr_host_owes(d->host) && fr_host_turn(d->host, &err) == FR_OK)
         cli_out_flush(d->out);
     fr_loop_untimer(&d->loop, &timer);
-    say_owed(d);
+    cli_say_owed(d);
 }
 
 enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)

@@ -103,6 +103,8 @@ enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err);
 /* Reads the home's configuration again. After an error the host keeps the old one. */
 enum fr_rc cli_configure(struct cli_drive *d, struct fr_err *err);
 void cli_unlead(struct cli_drive *d);
+/* As the host, before it ends: prints what is left that users should know of. */
+void cli_say_owed(struct cli_drive *d);
 /* As the host: drives the run to its end, or until the user leaves; then stops being the host. */
 enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
 

@@ -13,4 +13,8 @@ struct fr_buf;
  * estimate and note are read; NULL: there is none yet. Nothing where it is up. */
 void fr_allocation_wait(const struct fr_allocation_life *a, const char *name, struct fr_buf *out);
 
+/* ": others come first (Priority), expected 2026-12-01T14:20:00Z": Slurm's reason and estimate, as
+ * far as there are some. */
+void fr_allocation_queue(const char *reason, int64_t estimate_wall, struct fr_buf *out);
+
 #endif

@@ -9,17 +9,21 @@
 #include "engine/store/store.h"
 
 #define FR_ALLOCATION_COLUMNS(C, S, R)                                                             \
-    C(R, INT, id, "id")       /* set by fr_store_allocation_add */                                 \
-    C(R, ID, run, NULL)       /* whose it is */                                                    \
-    C(R, TEXT, name, "name")  /* of the inventory */                                               \
-    S(R, INT, copy, "copy")   /* with copies: 1, 2, …, which one; 0: it has none */              \
-    S(R, INT, no, "no")       /* 1, 2, … of that run, name and copy */                           \
-    S(R, TEXT, tag, "tag")    /* 32 digits: the job's name is fr-TAG (slurm/commands.h) */         \
-    S(R, TEXT, folder, NULL)  /* WORK/alloc/TAG; "": removed */                                    \
-    C(R, TEXT, path, NULL)    /* of Slurm's commands; "": PATH */                                  \
-    C(R, TEXT, login, NULL)   /* the login node of these, as JSON; "": they run here */            \
-    C(R, INT, rpc, NULL)      /* commands a minute */                                              \
-    S(R, TEXT, program, NULL) /* WORK/bin/flownode-HASH */                                         \
+    C(R, INT, id, "id")             /* set by fr_store_allocation_add */                           \
+    C(R, ID, run, NULL)             /* whose it is */                                              \
+    C(R, TEXT, name, "name")        /* of the inventory */                                         \
+    S(R, INT, copy, "copy")         /* with copies: 1, 2, …, which one; 0: it has none */        \
+    S(R, INT, no, "no")             /* 1, 2, … of that run, name and copy */                     \
+    S(R, TEXT, tag, "tag")          /* 32 digits: the job's name is fr-TAG (slurm/commands.h) */   \
+    S(R, TEXT, folder, NULL)        /* WORK/alloc/TAG; "": removed */                              \
+    C(R, TEXT, path, NULL)          /* of Slurm's commands; "": PATH */                            \
+    C(R, TEXT, login, NULL)         /* the login node of these, as JSON; "": they run here */      \
+    C(R, INT, rpc, NULL)            /* commands a minute */                                        \
+    S(R, TEXT, program, NULL)       /* WORK/bin/flownode-HASH */                                   \
+    S(R, TEXT, cluster, "cluster")  /* ClusterName, as Slurm says it; "": not known yet */         \
+    C(R, INT, nodes, "nodes")       /* it asks for so many; 0: taken by an older flowrun */        \
+    C(R, INT, time_ms, "time_ms")   /* its limit, as asked for */                                  \
+    C(R, INT, lease_ms, "lease_ms") /* it ends itself after so long without use */                 \
     S(R, ALLOCATION_STATE, state, "state")                                                         \
     S(R, INT, job, "job")            /* Slurm's id, of the whole array; 0: not known */            \
     S(R, INT, element, "element")    /* 1 + its index in the array; 0: it is a job by itself */    \

@@ -41,6 +41,7 @@ NOT_RUN = {
         "cp examples/clusters/slurm.yaml": "slurm.py train, where Slurm is",
         "flowrun pipelines/deepseek-lora.yaml": "the same, with a model that is not there",
         "allocation wide: 120 queued": "slurm_copies.py",
+        "allocation train: Slurm job 4711 of cluster": "slurm_left.py",
         "node1: the container of": "slurm_container.py",
     },
     "docs/trainer.md": {"flowtrain init --example": "docs.sh", "flowtrain generate": "docs.sh", "flowtrain merge": "docs.sh"},

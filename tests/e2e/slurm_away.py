@@ -39,8 +39,8 @@ def end_without_slurm(name, more):
     open(name + ".go", "w").close()
     t.same(name + ": exit status", run.ended(), 0)
     job = allocations(env)[0]["job"]
-    t.has(name + ": what is left is said", run.text(), "allocation train: Slurm job %d is not given back yet: Slurm does not "
-          "answer: slurm_load_jobs error: Unable to contact slurm controller" % job)
+    t.has(name + ": what is left is said", run.text(), "allocation train: Slurm job %d of cluster fake is not given back yet: Slurm does "
+          "not answer: slurm_load_jobs error: Unable to contact slurm controller" % job)
     t.has(name + ": and what becomes of it", run.text(), "; the next run of this home gives it back; without one it ends by "
           "itself when its lease is over")
     t.same(name + ": its row", [row["state"] for row in allocations(env)], ["releasing"])

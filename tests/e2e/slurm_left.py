@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""What is said of jobs that are left as flowrun ends before its runs do, over the commands of fakeslurm: by the flowrun of a
+run, and by `flowrun serve`; then they are gone on with, or given back. usage: slurm_left.py BUILD"""
+import json
+import os
+import re
+import signal
+
+import slurm_lib
+import trainer_lib as t
+
+NODES = """slurm:
+  work: %s/work
+  rpc: 60
+  allocations:
+    train: {nodes: 2, cpus: 1, time: 30m}
+    wide: {copies: 6, cpus: 1, time: 2h, slots: 1, lease: 90s}
+"""
+WAIT = "until [ -e %s/go ]; do sleep 0.1; done"
+QUEUE = (r"allocation train: Slurm job %d of cluster fake is left in Slurm's queue, expected 20\d\d-\S+Z; 'flowrun resume %d' "
+         r"goes on with it, 'flowrun cancel %d' gives it back; without either it ends by itself once it has run for 30m00s "
+         r"without a task and without a flowrun")
+flowrun = cluster = None
+
+
+def write(name, task):
+    with open(name + ".yaml", "w") as f:
+        f.write("name: %s\nnodes: nodes.yaml\nmax_parallel: 100\ntasks: {a: {%s}}\n" % (name, task))
+
+
+def allocations(run):
+    code, text = cluster.run([flowrun, "status", str(run), "--json"])
+    return json.loads(text).get("allocations", []) if code == 0 else []
+
+
+def counted(run):
+    """How many of its allocations are in each state."""
+    states = [row["state"] for row in allocations(run)]
+    return {state: states.count(state) for state in states}
+
+
+def told(run):
+    """Slurm has said when its only job may start."""
+    return [row["state"] for row in allocations(run) if row["estimate_wall"]] == ["queued"]
+
+
+def begin(*words):
+    return slurm_lib.Flowrun([flowrun, *words], **cluster.env)
+
+
+def serve():
+    host = begin("serve")
+    t.until("serve", lambda: "this is the host" in host.text())
+    return host
+
+
+def end(what, process, status):
+    """What it printed until SIGTERM ended it."""
+    process.process.send_signal(signal.SIGTERM)
+    t.same(what + ": exit status", process.ended(), status)
+    return process.text()
+
+
+def left_by_a_run(no):
+    """The job of a run whose flowrun is ended while it waits."""
+    run = begin("train.yaml")
+    t.until("run %d waits for its job" % no, lambda: told(no))
+    job = allocations(no)[0]["job"]
+    text = end("flowrun of run %d" % no, run, 4)
+    t.check("what is left", re.search(QUEUE % (job, no, no), text), text)
+    t.same("and nothing else", text.count("goes on with it"), 1)
+    return job
+
+
+def left_by_serve():
+    """The job of run 2: of its six elements four run. Somebody follows run 3, and goes on with it."""
+    host = serve()
+    body = json.dumps({"pipeline": t.folder + "/wide.yaml", "cwd": t.folder})
+    code, text = cluster.run([flowrun, "api", "-d", body, "runs"])
+    t.check("submitted", code == 0, text)
+    t.until("four elements run", lambda: counted(2) == {"up": 4, "queued": 2})
+    job = allocations(2)[0]["job"]
+    cluster.switch("hold", "9 100000")
+    follower = begin("train.yaml")
+    t.until("run 3 waits for its job", lambda: told(3))
+    text = end("serve", host, 0)
+    kept = ("; the next 'flowrun serve' or 'flowrun resume 2' goes on with it, 'flowrun cancel 2' gives it back; without either it "
+            "ends by itself once it has run for 1m30s without a task and without a flowrun")
+    t.check("what runs", re.search(r"allocation wide: Slurm job %d \(4 of its elements\) of cluster fake is left running, at most "
+                                   r"until \d{4}-\S+Z?%s" % (job, re.escape(kept)), text), text)
+    t.has("what waits", text, "allocation wide: Slurm job %d (2 of its elements) of cluster fake is left in Slurm's queue: nodes are "
+          "busy (Resources)%s" % (job, kept))
+    t.same("and nothing else, as run 3 is followed, and run 1 was left before", text.count("goes on with it"), 2)
+    t.until("who follows is the host then", lambda: '"version"' in cluster.run([flowrun, "api", "host"])[1])
+    text = end("follower", follower, 4)
+    t.check("and says what it leaves", re.search(QUEUE % (allocations(3)[0]["job"], 3, 3), text), text)
+    return job
+
+
+def main():
+    global flowrun, cluster
+    flowrun = slurm_lib.program("engine/cli/flowrun")
+    fakeslurm = slurm_lib.program("tests/e2e/fakeslurm")
+    slurm_lib.begin()
+    cluster = slurm_lib.Fake(fakeslurm)
+    with open("nodes.yaml", "w") as f:
+        f.write(NODES % t.folder)
+    write("train", "on: train, run: 'true'")
+    write("wide", "on: wide, run: '%s'" % (WAIT % t.folder))
+    cluster.switch("hold", "9 100000")
+    first = left_by_a_run(1)
+    cluster.off("hold")
+    wide = left_by_serve()
+    submits = len(cluster.commands("sbatch"))
+    t.same("cancelled without a host", cluster.run([flowrun, "cancel", "1"])[0], 0)
+    t.same("its job is given back", (cluster.state(first), counted(1)), ("CANCELLED", {"over": 1}))
+    host = serve()
+    open("go", "w").close()
+    t.until("the next serve ends run 2", lambda: '"succeeded"' in cluster.run([flowrun, "status", "2", "--json"])[1]
+            and counted(2) == {"over": 6})
+    t.same("in the same job", {row["job"] for row in allocations(2)}, {wide})
+    t.same("without a further one", len(cluster.commands("sbatch")), submits)
+    text = end("serve", host, 0)
+    t.check("then nothing is left", "is left" not in text and "given back" not in text, text)
+    cluster.stop()
+    t.finish()
+
+
+main()
