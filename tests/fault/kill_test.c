@@ -60,6 +60,13 @@ static const char head[] =
     "  train: {on: all, gang: true, needs: [c2], argv: [sim, \"500\", \"0\", out], outputs: [v]}\n"
     "  again: {on: all, gang: true, needs: [train], argv: [sim, \"200\", \"5\", once]}\n"
     "  each: {on: all, needs: [wild], argv: [sim, \"100\", \"0\"]}\n"
+    "  dead: {on: n2, best_effort: true, retry: {times: 3, delay: 300ms, on: [" WORLD_FAULTS
+    "]}, argv: [sim, \"60\", \"7\"]}\n"
+    "  rescue: {on: n1, needs: [dead], run_if: failure, argv: [sim, \"70\", \"0\"]}\n"
+    "  most: {on: n3, needs: [dead, c2], run_if: any, argv: [sim, \"30\", \"0\"]}\n"
+    "  unused: {on: all, needs: [rescue], run_if: failure, argv: [sim, \"30\", \"0\"]}\n"
+    "  beside: {on: n2, needs: [unused], skip_with: [unused], argv: [sim, \"30\", \"0\"]}\n"
+    "  stated: {on: n1, needs: [{task: dead, states: failed}], argv: [sim, \"30\", \"0\"]}\n"
     "  last: {on: n3, needs: [again, each, join, c6, d6, slow, flaky2, pair], env: {IN: \"${{ "
     "tasks.train.on_head.outputs.v }}\"}, argv: [sim, \"50\", \"0\", out], outputs: [v]}\n"
     "  hang: {on: all, argv: [sim, \"999000\", \"0\"]}\n"
@@ -215,8 +222,8 @@ static void look(struct world *w)
         return;
     w->look_us = w->sim.now_us + LOOK_US;
     if (!none(w, "SELECT 1 FROM instance WHERE run = (SELECT id FROM run WHERE no = 1) AND (state "
-                 "<> 'succeeded' AND task NOT IN ('hang', 'after') OR state <> 'running' AND task "
-                 "= 'hang')"))
+                 "NOT IN ('succeeded', 'skipped') AND task NOT IN ('hang', 'after', 'dead') OR "
+                 "state <> 'failed' AND task = 'dead' OR state <> 'running' AND task = 'hang')"))
         return;
     world_request(w, "cancel", "");
     k->asked = true;

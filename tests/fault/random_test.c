@@ -3,8 +3,8 @@
  * (SIGSTOP) for a while, links that are cut, frozen, lossy, late or slow, reboots, empty and full
  * disks, clocks that step, a laptop that sleeps for twelve hours, and a user who cancels and
  * retries. The rules of world.h hold at every moment; what failed or was cancelled is retried in
- * the end, and then every task has succeeded with the outputs that it must have. A case that fails
- * is made as small as it can be and shown.
+ * the end, and then every task has succeeded with the outputs that it must have, and the one for
+ * failures was skipped. A case that fails is made as small as it can be and shown.
  *
  *     random_test [SEED [COUNT]]     one seed alone tells its story
  */
@@ -20,6 +20,9 @@ enum { SEEDS = 250, TASKS_MAX = 10, FAULTS_MAX = 12, RETRIES = 20 };
 
 static const int64_t STOPPED_US = 12000000, STOPPED_MAX_US = 150000000;
 
+/* Not as it must be once all is well. */
+#define UNWELL "state <> CASE task WHEN 'rescue' THEN 'skipped' ELSE 'succeeded' END"
+
 enum mode { PLAIN, ONCE, SLOW, WILD, OUT, MODES };
 
 struct task {
@@ -29,6 +32,7 @@ struct task {
     enum mode mode;
     int ms;
     unsigned needs; /* bits of earlier tasks */
+    const char *run_if;
 };
 
 enum kind {
@@ -79,6 +83,7 @@ struct scenario {
     struct task tasks[TASKS_MAX];
     struct fault faults[FAULTS_MAX];
     int parallel;
+    bool rescue; /* a task for failures of all others */
     size_t runs; /* of the pipeline, at once */
     /* of one run of it */
     int next, retries;
@@ -108,6 +113,7 @@ static void make_task(struct scenario *c, int i, uint64_t *s)
     for (int k = 0; k < i; k++)
         if (below(s, 3) == 0)
             t->needs |= 1u << k;
+    t->run_if = (const char *[]){NULL, NULL, "success", "any", "always"}[below(s, 5)];
 }
 
 /* The rare kinds are slow to simulate. */
@@ -135,6 +141,7 @@ static void make_scenario(struct scenario *c, uint64_t seed)
         c->faults[i] = (struct fault){true, make_kind(&s), at, below(&s, 4), sim_draw(&s)};
     }
     c->runs = below(&s, 3) == 0 ? 2 + (size_t)below(&s, 2) : 1;
+    c->rescue = below(&s, 2) == 0;
 }
 
 static int in_of(const struct scenario *c, int i)
@@ -159,6 +166,8 @@ static void put_task(const struct scenario *c, int i, struct fr_buf *b)
         if (c->tasks[k].there && (t->needs >> k & 1))
             fr_buf_fmt(b, "%s t%d", n++ == 0 ? ", needs: [" : ",", k);
     fr_buf_text(b, n > 0 ? "]" : "");
+    if (n > 0 && t->run_if != NULL)
+        fr_buf_fmt(b, ", run_if: %s", t->run_if);
     if (t->mode == SLOW)
         fr_buf_text(b, ", timeout: 70s");
     if (t->lease)
@@ -174,6 +183,8 @@ static void put_task(const struct scenario *c, int i, struct fr_buf *b)
 
 static void put_pipeline(const struct scenario *c, struct fr_buf *b)
 {
+    struct fr_buf needs = {0};
+
     fr_buf_fmt(b,
                "name: random\nmax_parallel: %d\nnodes:\n"
                "  - {name: n1, executor: local}\n  - {name: n2, executor: local}\n"
@@ -182,8 +193,15 @@ static void put_pipeline(const struct scenario *c, struct fr_buf *b)
                ", exit]}}\ntasks:\n",
                c->parallel);
     for (int i = 0; i < TASKS_MAX; i++)
-        if (c->tasks[i].there)
+        if (c->tasks[i].there) {
             put_task(c, i, b);
+            fr_buf_fmt(&needs, "%st%d", needs.n > 0 ? ", " : "", i);
+        }
+    if (c->rescue && needs.n > 0)
+        fr_buf_fmt(b,
+                   "  rescue: {on: n1, needs: [%s], run_if: failure, argv: [sim, \"50\", \"0\"]}\n",
+                   needs.p);
+    fr_buf_finish(&needs);
 }
 
 /* ---- faults ---- */
@@ -353,7 +371,7 @@ static bool unwell(struct world *w)
     struct fr_buf b = {0};
     bool yes;
 
-    world_rows(w, "SELECT 1 FROM instance WHERE state <> 'succeeded'", &b);
+    world_rows(w, "SELECT 1 FROM instance WHERE " UNWELL, &b);
     yes = b.n > 0;
     fr_buf_finish(&b);
     return yes;
@@ -419,7 +437,7 @@ static bool run_scenario(struct world *w, void *arg)
     put_pipeline(c, &yaml);
     world_run(w, yaml.p, c->seed, NULL);
     if (!w->failed) {
-        world_rows(w, "SELECT key, state, cause FROM instance WHERE state <> 'succeeded'", &bad);
+        world_rows(w, "SELECT key, state, cause FROM instance WHERE " UNWELL, &bad);
         if (bad.n > 0)
             world_violated(w, "after all retries: %.300s", bad.p);
     }

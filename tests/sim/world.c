@@ -147,9 +147,12 @@ void world_know(struct world *w, const struct fr_plan *plan)
         to->gang = from->gang;
         to->count = from->count;
         to->slots = (uint32_t)from->spec->slots;
-        for (to->n_needs = 0; to->n_needs < from->n_needs && to->n_needs < WORLD_NEEDS;
-             to->n_needs++)
-            to->needs[to->n_needs] = base + from->needs[to->n_needs];
+        to->run_if = from->spec->run_if;
+        to->best_effort = from->spec->best_effort;
+        for (size_t i = 0; i < from->n_needs && i < WORLD_NEEDS; i++, to->n_needs++) {
+            to->needs[i] = base + from->needs[i];
+            to->states[i] = from->rules != NULL ? from->rules[i].states : 0;
+        }
     }
     for (uint32_t n = 0; n < plan->n_nodes; n++)
         if (strcmp(plan->nodes[n].name, "control") != 0)

@@ -63,7 +63,10 @@ struct world_task { /* of the plan that the engine made */
     char name[16];
     bool gang;
     uint32_t count, slots;
+    enum fr_run_if run_if;
+    bool best_effort;
     size_t n_needs, needs[WORLD_NEEDS];
+    unsigned states[WORLD_NEEDS]; /* in which these must end; 0: as run_if says */
 };
 
 struct world_ask { /* a request of a client to the host */

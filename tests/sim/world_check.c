@@ -134,13 +134,64 @@ static void check_generation(struct world *w, const struct record *r)
             world_violated(w, "generation %s of %s on %s twice", r->generation, r->task, r->node);
 }
 
+/* Instances of a task in states of the mask, as the store has them. */
+static uint32_t count_in(struct world *w, const struct record *r, const char *task, unsigned states)
+{
+    struct fr_buf sql = {0}, rows = {0};
+    uint32_t n = 0;
+
+    fr_buf_fmt(&sql, "SELECT state FROM instance WHERE run = x'%s' AND task = '%s'", r->run, task);
+    world_rows(w, sql.p, &rows);
+    for (char *save = NULL, *line = strtok_r(rows.p, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save)) {
+        enum fr_state_of state = FR_ST_WAITING;
+
+        n += fr_state_parse(line, &state) && (states & 1u << state) != 0;
+    }
+    fr_buf_finish(&sql);
+    fr_buf_finish(&rows);
+    return n;
+}
+
+/* What its task needs has ended, in the store, as run_if: and states: want it. */
+static void check_run_if(struct world *w, const struct record *r)
+{
+    static const unsigned over = ~((1u << FR_ST_SUCCEEDED) - 1), good = 1u << FR_ST_SUCCEEDED,
+                          skipped = 1u << FR_ST_SKIPPED;
+    const struct world_task *task = world_task(w, r->task);
+    uint32_t n_good = 0, n_bad = 0;
+    bool plain = task == NULL || task->run_if == FR_RUN_IF_SUCCESS;
+
+    for (size_t i = 0; task != NULL && i < task->n_needs; i++)
+        plain = plain && task->states[i] == 0 && !w->tasks[task->needs[i]].best_effort;
+    if (plain)
+        return;
+    for (size_t i = 0; i < task->n_needs; i++) {
+        const struct world_task *need = &w->tasks[task->needs[i]];
+
+        if (count_in(w, r, need->name, over) != need->count)
+            world_violated(w, "%s starts, and %s has not ended", r->task, need->name);
+        if (task->states[i] != 0 && count_in(w, r, need->name, task->states[i]) != need->count)
+            world_violated(w, "%s starts, and %s ended in another state", r->task, need->name);
+        n_good += task->states[i] == 0 ? count_in(w, r, need->name, good) : 0;
+        n_bad += task->states[i] == 0 ? count_in(w, r, need->name, over & ~good & ~skipped) : 0;
+    }
+    if (task->run_if == FR_RUN_IF_FAILURE && n_bad == 0)
+        world_violated(w, "%s starts, and nothing that it needs failed", r->task);
+    if (task->run_if == FR_RUN_IF_ANY && n_good == 0)
+        world_violated(w, "%s starts, and nothing that it needs succeeded", r->task);
+}
+
 static void check_needs(struct world *w, const struct record *r)
 {
     const struct world_task *task = world_task(w, r->task);
 
+    check_run_if(w, r);
     for (size_t i = 0; task != NULL && i < task->n_needs; i++) {
         const struct world_task *need = &w->tasks[task->needs[i]];
         uint32_t n = 0;
+        if (task->run_if != FR_RUN_IF_SUCCESS || task->states[i] != 0 || need->best_effort)
+            continue;
         for (int m = 0; m < SIM_MACHINES; m++)
             n += has_succeeded(w, r, need->name, m);
         if (n < need->count)

@@ -265,6 +265,7 @@ GRAPH = {"width": 600, "height": 200, "layers": 3, "hooks": 1, "boxes": [{"tasks
          "edges": [{"from": 0, "to": 1, "critical": True, "points": [140, 60, 170, 60]}, {"from": 1, "to": 2, "critical": True, "points": [290, 60, 320, 60]}],
          "tasks": [{"name": n, "hook": "on_exit" if n == "bye" else "", "gang": n == "fit", "first": f, "count": c, "needs": needs, "critical": False, "help": ""}
                    for n, f, c, needs in (("prep", 0, 1, []), ("fit", 1, 2, [0]), ("last", 3, 1, [1]), ("bye", 4, 1, []))]}
+GRAPH["tasks"][2].update(run_if="any", rules=[{"need": 1, "states": ["succeeded", "skipped"], "skip_with": True}])
 PARAMS = {"items": [{"name": "lr", "type": "float", "value": 0.5, "default": 0.1, "from": "given", "help": "how fast"},
                     {"name": "mode", "type": "string", "value": "b", "default": "a", "choices": ["a", "b"], "from": "given"},
                     {"name": "dry", "type": "bool", "value": False, "default": False, "from": "default"}, {"name": "key", "secret": True, "from": "default"}]}
@@ -413,6 +414,12 @@ def deeds(one):
 ARTIFACTS = {"items": [{"path": "out/a.txt", "bytes": 1536, "sha256": "ab" * 32}, {"path": "big.bin", "bytes": (256 << 10) + 1, "sha256": "cd" * 32},
                        {"path": "big.PNG", "bytes": 300 << 10, "sha256": "ef" * 32}, {"path": "nul", "bytes": 256 << 10, "sha256": "01" * 32}]}
 OUTPUTS = {"items": [{"key": "prep@n1", "name": "k", "value": "v"}, {"key": "fit@n1", "name": "_result", "value": "{}"}, {"key": "last@n1", "name": "z", "value": "\u202e9"}]}
+
+
+def starting(one):
+    """When a task starts: what it asks of all that it needs, and of one."""
+    open_page(one, "runs/90?task=last", "document.querySelector('.side dl') !== null")
+    same("when it starts", one.eval("document.querySelector('.side dl.facts').textContent"), "needsfit (succeeded, skipped; skip_with)startsif one of these succeeded")
 
 
 def kept(one):
@@ -656,7 +663,7 @@ def main():
     one = page()
     log_in(one)
     one.call("Page.addScriptToEvaluateOnNewDocument", {"source": CANNED % (json.dumps(ANSWERS), NOW) + ";" + SAY})
-    for part in (nodes, queue, schedules, refused, runs, settings, pipelines, timeline, story, deeds, kept, walked, picture, curves, history):
+    for part in (nodes, queue, schedules, refused, runs, settings, pipelines, timeline, story, deeds, starting, kept, walked, picture, curves, history):
         part(one)
     clean_page("all of it", one)
     finish()
