@@ -6,7 +6,7 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { MAX_DEPTH = 64, MAX_ANCHORS = 1000 };
+enum { MAX_DEPTH = 64, MAX_ANCHORS = 1000, MAX_MERGED = 16 };
 
 /* A list or map under construction. Its parts are chained until it ends and their number is known.
  */
@@ -42,7 +42,6 @@ struct reader {
     size_t n_anchors;
     size_t nodes;
     int documents;
-    bool merges; /* a merge key is a key like any other */
 };
 
 static enum fr_rc refuse(struct reader *r, int line, int col, const char *what)
@@ -256,11 +255,68 @@ static enum fr_rc check_keys(struct reader *r, struct fr_yaml *node)
                    again->line, again->col, again->key.p, first->line);
 }
 
+/* ---- merge keys: https://yaml.org/type/merge.html ---- */
+
+static bool is_merge(const struct fr_yaml *key)
+{
+    return !key->quoted && fr_str_is(key->text, "<<");
+}
+
+/* The maps that a merge key names, the first of which wins. */
+static enum fr_rc merged_maps(struct reader *r, const struct fr_yaml_pair *merge,
+                              const struct fr_yaml *const **maps, size_t *n)
+{
+    bool list = merge->value->kind == FR_YAML_LIST, good;
+
+    *maps = (const struct fr_yaml *const *)(list ? merge->value->items : &merge->value);
+    *n = list ? merge->value->n : 1;
+    good = *n <= MAX_MERGED;
+    for (size_t i = 0; i < *n && good; i++)
+        good = (*maps)[i]->kind == FR_YAML_MAP;
+    return good ? FR_OK
+                : refuse(r, merge->line, merge->col,
+                         "<< takes a map, *NAME of one, or a list of at most 16 of them");
+}
+
+/* Puts the pairs of the merge key, node's pair number at, in its place, but for keys that node or
+ * an earlier map has. They keep the places where they are written. */
+static enum fr_rc merge_pairs(struct reader *r, struct fr_yaml *node, size_t at)
+{
+    const struct fr_yaml own = *node, *const * maps;
+    struct fr_yaml_pair *to;
+    size_t n_maps, n = own.n;
+    enum fr_rc rc = merged_maps(r, &own.pairs[at], &maps, &n_maps);
+
+    if (rc != FR_OK)
+        return rc;
+    for (size_t m = 0; m < n_maps; m++)
+        n += maps[m]->n;
+    if ((to = node->pairs = fr_arena_array(r->arena, n, sizeof(*to))) == NULL)
+        return no_memory(r);
+    for (size_t i = 0; i < at; i++)
+        *to++ = own.pairs[i];
+    for (size_t m = 0; m < n_maps; m++)
+        for (size_t k = 0; k < maps[m]->n; k++) {
+            const char *key = maps[m]->pairs[k].key.p;
+            bool had = fr_yaml_find(&own, key) != NULL;
+
+            for (size_t b = 0; b < m && !had; b++)
+                had = fr_yaml_find(maps[b], key) != NULL;
+            if (!had)
+                *to++ = maps[m]->pairs[k];
+        }
+    for (size_t i = at + 1; i < own.n; i++)
+        *to++ = own.pairs[i];
+    node->n = (size_t)(to - node->pairs);
+    return check_keys(r, node);
+}
+
 static enum fr_rc on_end(struct reader *r)
 {
     struct frame *top = &r->stack[--r->depth];
     struct fr_yaml *node = top->node;
-    size_t i = 0;
+    size_t i = 0, merge = SIZE_MAX;
+    enum fr_rc rc;
 
     if (r->open[r->depth] != NULL)
         r->open[r->depth]->size = r->nodes - top->before;
@@ -274,12 +330,11 @@ static enum fr_rc on_end(struct reader *r)
     if ((node->pairs = fr_arena_array(r->arena, node->n + 1, sizeof(*node->pairs))) == NULL)
         return no_memory(r);
     for (const struct cell *c = top->first; c != NULL; c = c->next) {
-        if (!r->merges && !c->key->quoted && fr_str_is(c->key->text, "<<"))
-            return refuse(r, c->key->line, c->key->col,
-                          "merge keys (<<) are not read; expected the keys themselves");
+        merge = is_merge(c->key) ? i : merge;
         node->pairs[i++] = (struct fr_yaml_pair){c->key->text, c->key->line, c->key->col, c->value};
     }
-    return check_keys(r, node);
+    rc = check_keys(r, node);
+    return rc == FR_OK && merge != SIZE_MAX ? merge_pairs(r, node, merge) : rc;
 }
 
 static enum fr_rc on_event(struct reader *r, const yaml_event_t *event)
@@ -439,10 +494,10 @@ enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *
     return parse(&r, text, out);
 }
 
-enum fr_rc fr_yaml_load_merges(const char *path, struct fr_arena *arena, struct fr_yaml **out,
-                               struct fr_err *err)
+enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
+                        struct fr_err *err)
 {
-    struct reader r = {.arena = arena, .texts = arena, .err = err, .name = path, .merges = true};
+    struct reader r = {.arena = arena, .texts = arena, .err = err, .name = path};
 
     return load(path, &r, out);
 }

@@ -1,8 +1,8 @@
 /*
  * A YAML document as a tree with positions, by libyaml. One document a file; anchors and aliases
- * are expanded within limits; tags, duplicate keys, and non-scalar keys are errors. Limits: 32 MiB
- * a file, depth 64, 1,000 anchors, 1,500,000 values after aliases are expanded: a pipeline of
- * 100,000 tasks with a dozen values each.
+ * are expanded within limits, and merge keys (<<) with them; tags, duplicate keys, and non-scalar
+ * keys are errors. Limits: 32 MiB a file, depth 64, 1,000 anchors, 1,500,000 values after aliases
+ * are expanded: a pipeline of 100,000 tasks with a dozen values each.
  */
 #ifndef FR_BASE_YAML_H
 #define FR_BASE_YAML_H
@@ -41,10 +41,9 @@ struct fr_yaml_pair {
 enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,
                          struct fr_arena *texts, struct fr_yaml **out, struct fr_err *err);
 
-/* Reads as fr_file_read_any(): the user of this process named the file. A merge key is no error,
- * but a pair whose key is <<. */
-enum fr_rc fr_yaml_load_merges(const char *path, struct fr_arena *arena, struct fr_yaml **out,
-                               struct fr_err *err);
+/* Reads as fr_file_read_any(): the user of this process named the file. */
+enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
+                        struct fr_err *err);
 
 /* The pair of key in a map, or NULL; by halving. */
 const struct fr_yaml_pair *fr_yaml_find(const struct fr_yaml *map, const char *key);

@@ -213,7 +213,7 @@ struct items {
     size_t n;
 };
 struct items items_of(const struct fr_yaml *const *y);
-/* Complains if y is no map. */
+bool is_extension(const struct fr_yaml_pair *pair); /* x-…: such a key is ignored */
 bool is_map(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected);
 /* Reads map y by object's table into the struct at target. */
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,

@@ -54,7 +54,7 @@ static void read_need(struct loader *l, const struct fr_yaml *y, struct need *ne
     for (size_t i = 0; i < y->n; i++) {
         const struct fr_yaml *value = y->pairs[i].value;
 
-        if (value != need->task && value != item && value != states)
+        if (value != need->task && value != item && value != states && !is_extension(&y->pairs[i]))
             complain_near(l, pos_of_key(l, &y->pairs[i]),
                           &(struct hint){"task, item and states", y->pairs[i].key.p, keys, 3},
                           "a need has no key '%s'", y->pairs[i].key.p);

@@ -82,6 +82,11 @@ void absolute_text(struct loader *l, struct fr_text *text)
     }
 }
 
+bool is_extension(const struct fr_yaml_pair *pair)
+{
+    return fr_has_prefix(pair->key.p, "x-");
+}
+
 /* Reports keys that object does not have. False when y is no map. */
 static bool check_keys(struct loader *l, const struct object *object, const struct fr_yaml *y)
 {
@@ -100,7 +105,7 @@ static bool check_keys(struct loader *l, const struct object *object, const stru
     for (const struct field *f = object->fields; f->name != NULL && n < 64; f++)
         names[n++] = f->name;
     for (size_t i = 0; i < y->n; i++)
-        if (field_find(object, y->pairs[i].key.p) == NULL) {
+        if (field_find(object, y->pairs[i].key.p) == NULL && !is_extension(&y->pairs[i])) {
             struct hint hint = {.word = y->pairs[i].key.p, .words = names, .n_words = n};
 
             if ((hint.expected = foreign_key(object, hint.word)) != NULL)

@@ -72,6 +72,16 @@ static void add_action_rules(json_t *schema, const struct object *object)
                                   "run", "required", "argv"));
 }
 
+/* Exactly one of its keys. */
+static json_t *one_key(const struct object *object)
+{
+    json_t *list = json_array();
+
+    for (const struct field *f = object->fields; f->name != NULL; f++)
+        json_array_append_new(list, json_pack("{s:[s]}", "required", f->name));
+    return list;
+}
+
 static json_t *object_schema(const struct object *object)
 {
     json_t *keys = json_object(), *required = json_array();
@@ -86,8 +96,9 @@ static json_t *object_schema(const struct object *object)
         if (f->required)
             json_array_append_new(required, json_string(f->name));
     }
-    schema = json_pack("{s:s, s:o, s:b, s:o}", "type", "object", "properties", keys,
-                       "additionalProperties", 0, "required", required);
+    schema =
+        json_pack("{s:s, s:o, s:{s:b}, s:b, s:o}", "type", "object", "properties", keys,
+                  "patternProperties", "^x-", 1, "additionalProperties", 0, "required", required);
     if (object == &object_task || object == &object_hook || object == &object_sidecar)
         add_action_rules(schema, object);
     if (object == &object_schedule)
@@ -98,10 +109,8 @@ static json_t *object_schema(const struct object *object)
         json_object_set_new(
             schema, "anyOf",
             json_pack("[{s:[s]}, {s:[s]}]", "required", "nodes", "required", "slurm"));
-    if (object == &object_secret || object == &object_given) {
-        json_object_set_new(schema, "minProperties", json_integer(1));
-        json_object_set_new(schema, "maxProperties", json_integer(1));
-    }
+    if (object == &object_secret || object == &object_given)
+        json_object_set_new(schema, "oneOf", one_key(object));
     return schema;
 }
 

@@ -16,10 +16,11 @@ json_t *schema_needs(void)
 
     for (int s = FR_ST_SUCCEEDED; s < FR_ST_N; s++)
         json_array_append_new(states, json_string(fr_state_name((enum fr_state_of)s)));
-    need = json_pack("{s:[o, {s:s, s:[s], s:b, s:{s:o, s:{s:s}, s:o}}]}", "anyOf",
+    need = json_pack("{s:[o, {s:s, s:[s], s:{s:b}, s:b, s:{s:o, s:{s:s}, s:o}}]}", "anyOf",
                      schema_ref("scalar"), "type", "object", "required", "task",
-                     "additionalProperties", 0, "properties", "task", schema_ref("scalar"), "item",
-                     "const", "same", "states", one_or_list(json_pack("{s:o}", "enum", states)));
+                     "patternProperties", "^x-", 1, "additionalProperties", 0, "properties", "task",
+                     schema_ref("scalar"), "item", "const", "same", "states",
+                     one_or_list(json_pack("{s:o}", "enum", states)));
     any = one_or_list(need);
 
     json_array_append_new(json_object_get(any, "anyOf"), json_pack("{s:s}", "type", "null"));

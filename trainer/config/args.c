@@ -234,9 +234,9 @@ static enum fr_rc visit_value(const struct visitor *to, const struct tr_arg *arg
     return rc;
 }
 
-static enum fr_rc visit_pair(void *self, const struct fr_yaml_pair *p, struct fr_err *err)
+static enum fr_rc visit_pair(const struct visitor *to, const struct fr_yaml_pair *p,
+                             struct fr_err *err)
 {
-    const struct visitor *to = self;
     const struct tr_arg *arg = tr_arg_find(p->key.p, p->key.n);
     enum fr_rc rc =
         arg == NULL ? tr_arg_unknown(p->key.p, p->key.n, err) : visit_value(to, arg, p->value, err);
@@ -250,12 +250,12 @@ enum fr_rc tr_args_visit(const char *path, tr_arg_fn take, void *self, struct fr
     struct visitor to = {path, take, self};
     struct fr_arena arena = {0};
     struct fr_yaml *root = NULL;
-    enum fr_rc rc = fr_yaml_load_merges(path, &arena, &root, err);
+    enum fr_rc rc = fr_yaml_load(path, &arena, &root, err);
 
     if (rc == FR_OK && root->kind != FR_YAML_MAP)
         rc = fr_fail(err, FR_USAGE, "%s: expected a list of `name: value`", path);
-    if (rc == FR_OK)
-        rc = tr_yaml_pairs(root, visit_pair, &to, err);
+    for (size_t i = 0; rc == FR_OK && i < root->n; i++)
+        rc = visit_pair(&to, &root->pairs[i], err);
     fr_arena_finish(&arena);
     return rc;
 }

@@ -203,77 +203,6 @@ static json_t *scalar(const struct fr_yaml *v)
     return json_stringn(v->text.p, v->text.n);
 }
 
-static bool is_merge(const struct fr_yaml_pair *p)
-{
-    return p->key.n == 2 && memcmp(p->key.p, "<<", 2) == 0;
-}
-
-/* The map of merge number i of a value; NULL after the last. */
-static const struct fr_yaml *merged(const struct fr_yaml *v, size_t i)
-{
-    if (v->kind == FR_YAML_MAP)
-        return i == 0 ? v : NULL;
-    return v->kind == FR_YAML_LIST && i < v->n ? v->items[i] : NULL;
-}
-
-/* The maps visited before, innermost last; their keys win. */
-struct seen {
-    const struct fr_yaml *map;
-    const struct seen *before;
-};
-
-static bool is_seen(const struct seen *s, struct fr_str key)
-{
-    for (; s != NULL; s = s->before)
-        for (size_t i = 0; i < s->map->n; i++)
-            if (fr_str_eq(s->map->pairs[i].key, key))
-                return true;
-    return false;
-}
-
-static enum fr_rc pairs(const struct fr_yaml *map, const struct seen *before, tr_yaml_pair_fn *fn,
-                        void *self, struct fr_err *err);
-
-/* Visits the pairs of one merge key. */
-static enum fr_rc merge(const struct fr_yaml_pair *p, const struct seen *before,
-                        tr_yaml_pair_fn *fn, void *self, struct fr_err *err)
-{
-    struct seen links[16];
-    const struct fr_yaml *one;
-    enum fr_rc rc = FR_OK;
-
-    if (p->value->kind != FR_YAML_MAP && p->value->kind != FR_YAML_LIST)
-        return fr_fail(err, FR_USAGE, "<<: expected a map, *name of one, or a list of them");
-    for (size_t i = 0; rc == FR_OK && (one = merged(p->value, i)) != NULL; i++) {
-        if (one->kind != FR_YAML_MAP || i == 16)
-            return fr_fail(err, FR_USAGE, "<<: expected a list of at most 16 maps");
-        rc = pairs(one, before, fn, self, err);
-        links[i] = (struct seen){one, before};
-        before = &links[i];
-    }
-    return rc;
-}
-
-static enum fr_rc pairs(const struct fr_yaml *map, const struct seen *before, tr_yaml_pair_fn *fn,
-                        void *self, struct fr_err *err)
-{
-    struct seen here = {map, before};
-    enum fr_rc rc = FR_OK;
-
-    for (size_t i = 0; rc == FR_OK && i < map->n; i++)
-        if (is_merge(&map->pairs[i]))
-            rc = merge(&map->pairs[i], &here, fn, self, err);
-        else if (!is_seen(before, map->pairs[i].key))
-            rc = fn(self, &map->pairs[i], err);
-    return rc;
-}
-
-enum fr_rc tr_yaml_pairs(const struct fr_yaml *map, tr_yaml_pair_fn *fn, void *self,
-                         struct fr_err *err)
-{
-    return pairs(map, NULL, fn, self, err);
-}
-
 static enum fr_rc value(const struct fr_yaml *v, json_t **out, struct fr_err *err);
 
 static enum fr_rc no_memory(struct fr_err *err)
@@ -281,14 +210,14 @@ static enum fr_rc no_memory(struct fr_err *err)
     return fr_fail(err, FR_NOMEM, "no memory for a value of the file");
 }
 
-static enum fr_rc add_pair(void *self, const struct fr_yaml_pair *p, struct fr_err *err)
+static enum fr_rc add_pair(json_t *to, const struct fr_yaml_pair *p, struct fr_err *err)
 {
     json_t *v = NULL;
     enum fr_rc rc = value(p->value, &v, err);
 
     if (rc != FR_OK)
         return rc;
-    return fr_json_put(self, p->key, v) ? FR_OK : no_memory(err);
+    return fr_json_put(to, p->key, v) ? FR_OK : no_memory(err);
 }
 
 static enum fr_rc value(const struct fr_yaml *v, json_t **out, struct fr_err *err)
@@ -312,7 +241,8 @@ static enum fr_rc value(const struct fr_yaml *v, json_t **out, struct fr_err *er
         break;
     case FR_YAML_MAP:
         *out = json_object();
-        rc = tr_yaml_pairs(v, add_pair, *out, err);
+        for (size_t i = 0; rc == FR_OK && i < v->n; i++)
+            rc = add_pair(*out, &v->pairs[i], err);
         break;
     }
     if (rc == FR_OK && *out == NULL)

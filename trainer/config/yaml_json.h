@@ -19,13 +19,6 @@ struct tr_yaml_plain {
 /* The value of an unquoted scalar: 017 is 15, 1_024 is 1024, 1:30 is 90, off is false. */
 struct tr_yaml_plain tr_yaml_plain(struct fr_str text);
 
-/* Calls fn for each pair of the map and of the maps that its merge keys name (<<: *name, or a list
- * of them). The map's own pair wins over a merged pair of the same key. An error of fn ends the
- * visit and is returned. */
-typedef enum fr_rc tr_yaml_pair_fn(void *self, const struct fr_yaml_pair *pair, struct fr_err *err);
-enum fr_rc tr_yaml_pairs(const struct fr_yaml *map, tr_yaml_pair_fn *fn, void *self,
-                         struct fr_err *err);
-
 /* Appends v as JSON. Used if a file of arguments has a map or a list where a flag takes a JSON
  * string or a path. Unquoted scalars keep their type; quoted ones are strings. */
 enum fr_rc tr_yaml_json(const struct fr_yaml *v, struct fr_buf *out, struct fr_err *err);

@@ -63,8 +63,19 @@ static const struct {
      "f:3:3: did not find expected key while parsing a block mapping that began at line 1; "
      "expected "
      "all keys of a map in one column"},
-    {"merge", "a: &x {b: 1}\nc: {d: 1, <<: *x}\n",
-     "f:2:11: merge keys (<<) are not read; expected the keys themselves"},
+    {"merge of a text", "a: &x 1\nc: {d: 1, <<: *x}\n",
+     "f:2:11: << takes a map, *NAME of one, or a list of at most 16 of them"},
+    {"merge of nothing", "c: {<<: }\n",
+     "f:1:5: << takes a map, *NAME of one, or a list of at most 16 of them"},
+    {"merge of a list of texts", "c: {<<: [{a: 1}, b]}\n",
+     "f:1:5: << takes a map, *NAME of one, or a list of at most 16 of them"},
+    {"merge of many",
+     "c: {<<: [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}]}\n",
+     "f:1:5: << takes a map, *NAME of one, or a list of at most 16 of them"},
+    {"two merges", "a: &x {b: 1}\nc: {<<: *x, <<: *x}\n",
+     "f:2:13: key '<<' stands here a second time; first at line 2"},
+    {"merge of itself", "a: &x {b: 1, <<: *x}\n",
+     "f:1:18: an alias cannot stand inside its own anchor"},
 };
 
 static void test_wrong(void)
@@ -110,6 +121,14 @@ static void test_limits(void)
                    i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
     expect_refused("bomb of aliases", bomb,
                    "f:7:25: too large: more than 1500000 values with aliases expanded");
+    bomb = repeat("a0: &a0 {", "", 0, "");
+    for (int i = 0; i < 3000; i++)
+        fr_buf_fmt(&bomb, "k%d: 1, ", i);
+    fr_buf_text(&bomb, "}\n");
+    for (int i = 1; i < 1000; i++)
+        fr_buf_fmt(&bomb, "a%d: &a%d {<<: *a%d, x%d: 1}\n", i, i, i - 1, i);
+    expect_refused("bomb of merges", bomb,
+                   "f:233:18: too large: more than 1500000 values with aliases expanded");
     expect_refused("deep flow", repeat("", "[", 100000, ""),
                    "f:1:65: nested too deep: more than 64 levels");
     expect_refused("deep block", repeat("", "- ", 100000, "x"),
@@ -159,6 +178,49 @@ static void test_tree(void)
     fr_arena_finish(&arena);
 }
 
+/* "k=v@LINE" of each pair of the last map. */
+static void test_merges(void)
+{
+    static const struct {
+        const char *name, *text, *want;
+    } rows[] = {
+        {"one", "- &a {x: 1, y: 2}\n- {z: 3, <<: *a, w: 4}\n", "z=3@2 x=1@1 y=2@1 w=4@2"},
+        {"its own keys win", "- &a {x: 1, y: 2}\n- {<<: *a, y: 3}\n", "x=1@1 y=3@2"},
+        {"… wherever they stand", "- &a {x: 1, y: 2}\n- {y: 3, <<: *a}\n", "y=3@2 x=1@1"},
+        {"a list, the first wins", "- &a {x: 1}\n- &b {x: 2, y: 2}\n- {<<: [*a, *b]}\n",
+         "x=1@1 y=2@2"},
+        {"the last of three", "- {<<: [{x: 1}, {y: 1}, {x: 2, y: 2, z: 2}]}\n",
+         "x=1@1 y=1@1 z=2@1"},
+        {"an inline map", "- {<<: {x: 1}, y: 2}\n", "x=1@1 y=2@1"},
+        {"of what was merged", "- &a {x: 1}\n- &b {<<: *a, y: 2}\n- {<<: *b, z: 3}\n",
+         "x=1@1 y=2@2 z=3@3"},
+        {"of nothing", "- {<<: {}, y: 2}\n- {<<: [], y: 3}\n", "y=3@2"},
+        {"quoted: a key", "- {'<<': 1}\n", "<<=1@1"},
+        {"in a block", "- &a\n  x: 1\n- <<: *a\n  y: 2\n", "x=1@2 y=2@4"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_arena arena = {0};
+        struct fr_yaml *root, *map;
+        struct fr_err err = {0};
+        struct fr_buf got = {0};
+
+        check_row(rows[i].name);
+        CHECK_INT(fr_yaml_parse(fr_str_of(rows[i].text), "f", &arena, &arena, &root, &err), FR_OK);
+        CHECK_TEXT(err.msg, "");
+        map = root != NULL ? root->items[root->n - 1] : NULL;
+        for (size_t k = 0; map != NULL && k < map->n; k++) {
+            fr_buf_fmt(&got, "%s%s=%s@%d", k > 0 ? " " : "", map->pairs[k].key.p,
+                       map->pairs[k].value->text.p, map->pairs[k].line);
+            CHECK(fr_yaml_get(map, map->pairs[k].key.p) == map->pairs[k].value);
+        }
+        CHECK_TEXT(got.p, rows[i].want);
+        fr_buf_finish(&got);
+        fr_arena_finish(&arena);
+    }
+    check_row("");
+}
+
 static void test_files(void)
 {
     struct fr_arena arena = {0};
@@ -167,7 +229,7 @@ static void test_files(void)
 
     CHECK_INT(fr_yaml_parse(FR_STR("# nothing\n"), "f", &arena, &arena, &root, &err), FR_OK);
     CHECK(root != NULL && root->kind == FR_YAML_NULL && root->line == 1);
-    CHECK_INT(fr_yaml_load_merges("/nonexistent/x.yaml", &arena, &root, &err), FR_NOTFOUND);
+    CHECK_INT(fr_yaml_load("/nonexistent/x.yaml", &arena, &root, &err), FR_NOTFOUND);
     CHECK(root == NULL);
     fr_arena_finish(&arena);
 }
@@ -177,6 +239,7 @@ int main(void)
     test_wrong();
     test_limits();
     test_tree();
+    test_merges();
     test_files();
     return check_done();
 }

@@ -60,6 +60,19 @@ static const struct {
      "tasks: {a: {run: x, matrix: {v: ['${{ params.v }}', 9]}}}",
      "a[v=8] a[v=9]"},
 
+    {"keys that begin with x-",
+     "x-owner: {a: [1], b: '${{ nothing'}\nnodes: [{name: n1, x-rack: 7}]\ndefaults: {x-y: 1}\n"
+     "tasks: {a: {run: x, x-note: '${{ nothing }}', retry: {times: 1, x-why: y}}, b: {run: x, "
+     "needs: {task: a, x-z: 1}}}",
+     "a@n1 b@n1"},
+    {"names that begin with x-", "tasks: {x-a: {run: x, matrix: {x-i: [1]}}}", "x-a[x-i=1]"},
+    {"parts that are merged",
+     "x-base: &base {matrix: {i: [1, 2]}, max_parallel: 1}\n"
+     "tasks: {a: {<<: *base, run: x}, b: {<<: *base, run: x, matrix: {i: [3]}}}",
+     "a[i=1] a[i=2] b[i=3]"},
+    {"a merged mistake stands where it is written",
+     "x-base: &base {rety: {times: 1}}\ntasks: {a: {<<: *base, run: x}}",
+     "p.yaml:1:16: a task has no key 'rety'; did you mean 'retry'?"},
     {"too few at once", "tasks: {a: {run: x, max_parallel: 0}}",
      "p.yaml:1:35: max_parallel is '0'; expected a whole number from 1 to 100000"},
     {"fail_fast of one instance", "tasks: {a: {run: x, fail_fast: true}}",
