@@ -7,6 +7,7 @@
 #include "engine/run/metrics.h"
 #include "engine/store/allocations.h"
 #include "engine/store/drained.h"
+#include "engine/view/allocations.h"
 
 enum { SAMPLES_USUAL = 500, SAMPLES_MOST = 4000 };
 
@@ -126,9 +127,36 @@ static json_t *all_nodes(struct call *c, struct fr_err *err)
     return l.items;
 }
 
+/* Those of all runs of the home that are not over; NULL: err is set. */
+static json_t *open_allocations(struct call *c, struct fr_err *err)
+{
+    struct fr_store *st = c->host->env.store;
+    struct fr_allocation_rows rows = {0};
+    struct fr_run_row run = {0};
+    json_t *list = json_array();
+    char id[FR_ID_TEXT];
+    enum fr_rc rc = fr_store_allocations_open(st, &c->arena, &rows, err);
+
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
+        const struct fr_allocation_row *row = &rows.rows[i];
+
+        if (row->state == FR_ALLOCATION_OVER)
+            continue;
+        fr_id_text(row->run, id);
+        if (!fr_id_eq(row->run, run.id))
+            rc = fr_store_run_find(st, id, &c->arena, &run, err);
+        if (rc == FR_OK)
+            json_array_append_new(list, fr_allocation_json(row, run.no));
+    }
+    if (rc == FR_OK)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 enum fr_rc get_nodes(struct call *c, struct fr_err *err)
 {
-    json_t *items = all_nodes(c, err), *list, *item;
+    json_t *items = all_nodes(c, err), *list, *item, *allocations;
     const char *name;
 
     if (items == NULL)
@@ -136,7 +164,12 @@ enum fr_rc get_nodes(struct call *c, struct fr_err *err)
     list = json_array();
     json_object_foreach(items, name, item) json_array_append(list, item);
     json_decref(items);
-    return answer_json(c, 200, json_pack("{s:o}", "items", list), err);
+    if ((allocations = open_allocations(c, err)) == NULL) {
+        json_decref(list);
+        return err->rc;
+    }
+    return answer_json(c, 200, json_pack("{s:o, s:o}", "items", list, "allocations", allocations),
+                       err);
 }
 
 static enum fr_rc answer_samples(struct call *c, const char *name, struct fr_err *err)
@@ -262,5 +295,9 @@ enum fr_rc get_runs_run_allocations(struct call *c, struct fr_err *err)
     struct fr_allocation_rows rows = {0};
     enum fr_rc rc = fr_store_allocations(c->host->env.store, c->run.id, &c->arena, &rows, err);
 
-    return rc == FR_OK ? answer_rows(c, &fr_allocation_type, rows.rows, rows.n, err) : rc;
+    return rc == FR_OK
+               ? answer_json(c, 200,
+                             json_pack("{s:o}", "items", fr_allocations_json(&rows, c->run.no)),
+                             err)
+               : rc;
 }

@@ -8,9 +8,9 @@
 #include "engine/loop/loop.h"
 #include "engine/slurm/accounting.h"
 #include "engine/slurm/wait.h"
-#include "engine/store/allocations.h"
 #include "engine/store/home.h"
 #include "engine/store/types.h"
+#include "engine/view/allocations.h"
 
 #include <string.h>
 #include <time.h>
@@ -339,9 +339,7 @@ static void print_json(struct fr_store *st, const struct shown *s)
         json_object_set_new(doc, "host", host_json(&host));
     json_object_set_new(doc, "tasks", tasks);
     if (s->allocations.n > 0)
-        json_object_set_new(
-            doc, "allocations",
-            fr_rows_json(&fr_allocation_type, s->allocations.rows, s->allocations.n));
+        json_object_set_new(doc, "allocations", fr_allocations_json(&s->allocations, s->run.no));
     cli_put_json(doc);
     json_decref(host.turns);
 }

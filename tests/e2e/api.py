@@ -313,9 +313,15 @@ def drive_allocations(d, run):
     row = dict(name="train", no=1, tag="ab" * 16, folder="/work/alloc/" + "ab" * 16, path="", rpc=12, state="over", job=4711,
                submits=1, slurm="TIMEOUT", hosts="nid1 nid2", cause="time_limit", note="its limit of 2h was reached",
                elapsed_ms=7200000, accounting="known", exit_state="TIMEOUT", max_rss=1 << 30, energy_j=3600, tres="cpu=2,gres/gpu=4,node=2")
+    open_ones = lambda: [(i["run"], i["name"], i["state"], i["places"], i["why"]) for i in d.both("get", "/nodes", 200).json()["allocations"]]
     with contextlib.closing(sqlite3.connect(d.host.work + "/home/state.db", isolation_level=None)) as store:
         store.execute("INSERT INTO allocation(run, %s) SELECT id, %s FROM run WHERE no = %d"
                       % (", ".join(row), ", ".join(":" + name for name in row), run), row)
+        d.c.check(open_ones() == [], "nodes have none that is over: %s" % open_ones())
+        store.execute("UPDATE allocation SET state = 'queued', reason = 'Priority', nodes = 3")
+        want = [(run, "train", "queued", "train1 to train3", "others come first (Priority)")]
+        d.c.check(open_ones() == want, "they have one that waits: %s" % open_ones())
+        store.execute("UPDATE allocation SET state = 'over', reason = ''")
     items = d.both("get", "/runs/{run}/allocations", 200, run=run).json()["items"]
     d.c.check([(i["name"], i["job"], i["slurm_state"], i["cause"], i["elapsed_ms"], i["accounting"], i["max_rss"], i["energy_j"],
                 i["tres"]) for i in items]

@@ -72,6 +72,18 @@ def left_by_a_run(no):
     return job
 
 
+def nodes(job):
+    """What the host's interface says of the allocations of its nodes: all of the home that are not over."""
+    shown = json.loads(cluster.run([flowrun, "api", "nodes"])[1])["allocations"]
+    t.same("allocations of the interface", [(row["run"], row["name"], row["places"], row["state"], row["job"], row["cluster"], row["why"],
+                                             row["hosts"], row["nodes"], row["time_ms"], row["end_wall"] > row["start_wall"] > 0) for row in shown if row["run"] == 2],
+           [(2, "wide", "wide%d" % n, "up", job, "fake", "", row["hosts"], 1, 7200000, True) for n in range(1, 5) for row in shown if row["copy"] == n]
+           + [(2, "wide", "wide%d" % n, "queued", job, "fake", "nodes are busy (Resources)", "", 1, 7200000, False) for n in (5, 6)])
+    one = [row for row in shown if row["run"] == 1]
+    t.same("and of a run that was left", [(row["name"], row["places"], row["state"], row["nodes"], row["estimate_wall"] > 0) for row in one],
+           [("train", "train1 to train2", "queued", 2, True)])
+
+
 def left_by_serve():
     """The job of run 2: of its six elements four run. Somebody follows run 3, and goes on with it."""
     host = serve()
@@ -81,6 +93,7 @@ def left_by_serve():
     t.until("four elements run", lambda: counted(2) == {"up": 4, "queued": 2})
     job = allocations(2)[0]["job"]
     cluster.switch("hold", "9 100000")
+    nodes(job)
     follower = begin("train.yaml")
     t.until("run 3 waits for its job", lambda: told(3))
     text = end("serve", host, 0)

@@ -63,7 +63,19 @@ def attempt(no, state):
 
 
 GPU = {"index": 0, "name": "H100", "use": 91, "memory": 81920, "memory_used": 20480, "degrees": 61, "watts": 350}
-NODES = {"items": [
+def allocation(run, name, state, **more):
+    return {"run": run, "name": name, "state": state, "places": name + "1", "job": 0, "cluster": "", "why": "", "hosts": "", "nodes": 1,
+            "start_wall": 0, "estimate_wall": 0, "end_wall": 0, "time_ms": 12 * HOUR, **more}
+
+
+# The copies of wide are elements of one array.
+ALLOCATIONS = [
+    allocation(41, "train", "up", places="train1 to train2", job=4711, cluster="hpc", hosts="nid1 nid2", nodes=2, start_wall=NOW - 3 * HOUR, end_wall=NOW + 9 * HOUR),
+    allocation(42, "prep", "queued", job=4712, cluster="hpc", why="others come first (Priority)", estimate_wall=NOW + 90 * MIN),
+    *[allocation(43, "wide", "queued" if copy > 2 else "up", places="wide%d" % copy, job=4713, cluster="hpc", hosts="" if copy > 2 else "nid%d" % copy,
+                 why="nodes are busy (Resources)" if copy > 2 else "", start_wall=0 if copy > 2 else NOW - MIN) for copy in range(1, 7)],
+    allocation(44, "next", "wanted", places="next1 to next4", nodes=4)]
+NODES = {"allocations": ALLOCATIONS, "items": [
     node("n10", "unreachable", since_wall=NOW - 5 * MIN, how="ssh", wall_offset_ms=-1500, facts={"kernel": "6.1", "arch": "x86_64", "cpus": "8"},
          load={"cpu": 0.5, "load_1m": 4.25, "memory": 3 * 2 ** 30, "memory_bytes": 4 * 2 ** 30, "disk_free": 2 ** 40, "rx": 1536, "tx": 100},
          attempts=[attempt(no, "running") for no in range(1, 8)]),

@@ -5,6 +5,12 @@ KEPT_WANT = ["Task | Name | Value", "last@n1 | z | ‹202E›9", "prep@n1 | k | 
                                                                             ("big.PNG | 300 KiB", "ef", "Show"), ("nul | 256 KiB", "01", "Show"))]
 SIDE_WANT = "×bye1 succeededhookon exit(st-succeeded)✓succeeded<runs/90?tab=logs&i=bye%40n3>{Log of bye@n3}n31.0s<runs/90?tab=logs&i=bye>LogsRetry from here …"
 NODES_WANT = [
+    "Allocation | State | Slurm job | Nodes | Begins | Ends | Run",
+    "traintrain1 to train2 | (st-running)▶up | 4711hpc | nid1 nid2 | 3h ago | in 9h | <runs/41>#41",
+    "prepprep1 | (st-ready)○queuedothers come first (Priority) | 4712hpc | 1 node | in 1h | after 12h 00m | <runs/42>#42",
+    "wide2 copies | (st-running)▶up | 4713hpc | 2 nodes | 1m ago | after 12h 00m | <runs/43>#43",
+    "wide4 copies | (st-ready)○queuednodes are busy (Resources) | 4713hpc | 4 nodes | – | after 12h 00m | <runs/43>#43",
+    "nextnext1 to next4 | (st-waiting)·wanted |  | 4 nodes | – | after 12h 00m | <runs/44>#44",
     "Node | State | Runs now | GPUs | CPU | Memory | Disk | Network | Clock | Machine | ",
     "n2 | (st-succeeded)✓up 2d ago{uid 0}(warn)drained 1h ago a disk | {stopping}(st-stopping)◫stopping <runs/3?tab=logs&i=fit%40n3>fit@n3 of #3 | {H100, 61 °C, 350 W}0 (high)[91%] 91 % [25%] 20 GiB{H100}1 – {H100, 61 °C, 350 W}2 [90%] 90 % (high)[100%] 80 GiB | (high)[95%] load 60.0 of 64 | – |  |  | {of its clock to this one}+20ms | {kernel}6.8{arch}x86_64{cpus}64 CPUs | Take in …",
     "n3 | (st-waiting)◌not in use 3h ago |  |  | – | – |  |  | {of its clock to this one} | {kernel}6.8{cpus}64 CPUs | Drain …",

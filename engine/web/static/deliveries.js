@@ -4,6 +4,7 @@ import {ask, empty} from './ask.js';
 import {badge, stateOf} from './states.js';
 import {channels, deliverAgain, deliveries, testChannel} from './api.js';
 import {h, table} from './dom.js';
+import {runLink} from './nav.js';
 
 const looks = {waiting: 'queued', sent: 'succeeded', dead: 'failed', held: 'skipped', quiet: 'queued'};
 
@@ -26,7 +27,7 @@ function ruleTable(rules) {
 
 function deliveryTable(items, done) {
     return table('deliveries', ['Event', 'Run', 'Channel', 'State', 'Tries', 'Answer', ''], items.map((d) => h('tr',
-        h('td', {title: absolute(d.made_wall)}, d.kind, ' ', ago(d.made_wall)), h('td', d.run > 0 && h('a', {href: `runs/${d.run}`}, `#${d.run}`), ' ', d.pipeline),
+        h('td', {title: absolute(d.made_wall)}, d.kind, ' ', ago(d.made_wall)), h('td', d.run > 0 && runLink(d.run), ' ', d.pipeline),
         h('td', d.channel), h('td', badge({...stateOf(looks[d.state]), word: d.state}), (d.tries > 0 || d.state === 'quiet') && ['waiting', 'quiet'].includes(d.state) && [' next try ', ago(d.due_wall)]),
         h('td.num', String(d.tries)), h('td.wide', d.answer),
         h('td.actions', d.state !== 'waiting' && sender('Send again', d.channel, () => deliverAgain(d.id), done)))));

@@ -1,4 +1,5 @@
 /* Where the page is: paths below the base, and what of the view stands in the query. */
+import {h} from './dom.js';
 
 const base = new URL(document.baseURI).pathname;
 const listeners = [];
@@ -98,3 +99,5 @@ function drawIcon() {
 
 /* Where the log of an instance, or of all of a task, is shown. */
 export const logPage = (no, instance) => `runs/${no}?tab=logs&i=${encodeURIComponent(instance)}`;
+
+export const runLink = (no) => h('a', {href: `runs/${no}`}, `#${no}`);

@@ -1,4 +1,4 @@
-/* The nodes: how they are, what runs on them, GPUs, load, versions and how they differ. */
+/* The nodes: how they are, what runs on them, GPUs, load, versions and how they differ; allocations of clusters. */
 import {ago, duration} from './times.js';
 import {badge, stateOf} from './states.js';
 import {bytes, count} from './words.js';
@@ -6,7 +6,7 @@ import {ask, empty} from './ask.js';
 import {fill, h, table} from './dom.js';
 import {livePage} from './livepage.js';
 import {drain, nodes} from './api.js';
-import {logPage} from './nav.js';
+import {logPage, runLink} from './nav.js';
 
 const SHOWN = 5;
 /* The facts of a machine that are shown where they differ from most machines. */
@@ -86,13 +86,30 @@ function row(n, differs, done) {
         h('td.wide', versions(facts, differs)), done && h('td.actions', drainer(n, done)));
 }
 
+/* Allocations of a cluster under Slurm; elements of an array of which the same is to be said are one. */
+function allocation([a, ...more]) {
+    const n = more.length + 1;
+
+    return h('tr', h('th', {scope: 'row'}, a.name, h('span.hint', n > 1 ? `${n} copies` : a.places)),
+        h('td', badge({...stateOf(a.state === 'up' ? 'running' : a.state), word: a.state}), h('div.hint', a.why)),
+        h('td.num', a.job > 0 && a.job, h('div.hint', a.cluster)), h('td', n > 1 ? count(n, 'node') : a.hosts || count(a.nodes, 'node')),
+        h('td', ago(a.start_wall || a.estimate_wall)), h('td', a.end_wall > 0 ? ago(a.end_wall) : a.time_ms > 0 && ['after ', duration(a.time_ms)]),
+        h('td', runLink(a.run)));
+}
+
 export function open(main, {user}) {
     return livePage(main, {title: 'Nodes', topics: ['nodes', 'list'], every: 10000, load: async (body, again) => {
-        const {items} = await nodes();
-        const differs = differing(items);
+        const {items, allocations} = await nodes();
+        const differs = differing(items), alike = new Map();
 
+        for (const a of allocations) {
+            const key = [a.run, a.name, a.job, a.state, a.why].join();
+
+            alike.set(key, [...alike.get(key) || [], a]);
+        }
         items.sort((a, b) => a.name.localeCompare(b.name, undefined, {numeric: true}));
-        fill(body, items.length === 0 ? empty('No nodes yet', h('p', 'Those that runs use show here.'))
+        fill(body, alike.size > 0 && table('', ['Allocation', 'State', 'Slurm job', 'Nodes', 'Begins', 'Ends', 'Run'], [...alike.values()].map(allocation)),
+            items.length === 0 ? empty('No nodes yet', h('p', 'Those that runs use show here.'))
             : table('nodes', ['Node', 'State', 'Runs now', 'GPUs', 'CPU', 'Memory', 'Disk', 'Network', 'Clock', 'Machine', ''],
                 items.map((n) => row(n, differs, user.may('admin') && again))));
     }});

@@ -4,7 +4,7 @@ import {ago} from './times.js';
 import {ask, empty, failed, say} from './ask.js';
 import {badge, countBar, runState} from './states.js';
 import {drawHistory} from './history.js';
-import {go, setTitle} from './nav.js';
+import {go, runLink, setTitle} from './nav.js';
 import {backfills, graphOf, pastRuns, pipeline, runs, schedules, submit} from './api.js';
 import {paramFields, valuesOf} from './paramform.js';
 import {backfillRows, scheduleRows} from './schedules.js';
@@ -27,7 +27,7 @@ function paramTable(list) {
 }
 
 function lastRuns(items) {
-    return table('last', null, items.map((run) => h('tr', h('td', badge(runState(run))), h('td', h('a', {href: `runs/${run.no}`}, `#${run.no}`)),
+    return table('last', null, items.map((run) => h('tr', h('td', badge(runState(run))), h('td', runLink(run.no)),
         h('td.tasks', run.counts && countBar(run.counts)), h('td', ago(run.started || run.queued)), h('td.dim', run.origin),
         h('td.wide.dim', run.reason || ''))));
 }

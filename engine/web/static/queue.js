@@ -4,7 +4,7 @@ import {ask, empty} from './ask.js';
 import {fill, h, table} from './dom.js';
 import {livePage} from './livepage.js';
 import {pools, queue, setPriority} from './api.js';
-import {setTitle} from './nav.js';
+import {runLink, setTitle} from './nav.js';
 
 function prioritize(run, most, done) {
     const field = h('input', {name: 'priority', type: 'number', step: '1', required: true, value: String(run.priority)});
@@ -17,19 +17,19 @@ function runTable(items, user, done) {
     const most = Math.max(...items.map((run) => run.priority));
 
     return table('', ['', 'Run', 'Pipeline', 'Priority', 'Since', 'Waits for', ''], items.map((run, i) => h('tr', h('td.num.dim', `${i + 1}.`),
-        h('td', h('a', {href: `runs/${run.no}`}, `#${run.no}`)), h('td', run.pipeline), h('td.num', String(run.priority)),
+        h('td', runLink(run.no)), h('td', run.pipeline), h('td.num', String(run.priority)),
         h('td', ago(run.queued_wall)), h('td.wide', run.why_waiting || 'its turn'),
         h('td.actions', user.may('operate') && h('button', {on: {click: () => prioritize(run, most, done)}}, 'Priority …')))));
 }
 
 function taskTable(items) {
     return table('', ['Task', 'Run', 'Waits for'], items.map((t) => h('tr', h('td', t.key),
-        h('td', h('a', {href: `runs/${t.run}`}, `#${t.run}`)), h('td.wide', t.why_waiting || 'its turn'))));
+        h('td', runLink(t.run)), h('td.wide', t.why_waiting || 'its turn'))));
 }
 
 function poolTable(items) {
     return table('', ['Pool', 'Taken', 'By', 'Wait'], items.map((p) => h('tr', h('th', {scope: 'row'}, p.name), h('td.num', `${p.used} of ${p.limit}`),
-        h('td.wide', p.runs.map((no) => [h('a', {href: `runs/${no}`}, `#${no}`), ' '])), h('td.num', String(p.waiting)))));
+        h('td.wide', p.runs.map((no) => [runLink(no), ' '])), h('td.num', String(p.waiting)))));
 }
 
 export function open(main, {user}) {

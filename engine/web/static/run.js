@@ -9,7 +9,7 @@ import {count} from './words.js';
 import {differs} from './params.js';
 import {graph, params} from './api.js';
 import {openFailure} from './failure.js';
-import {query, setQuery, setTitle} from './nav.js';
+import {query, runLink, setQuery, setTitle} from './nav.js';
 import {RunModel} from './model.js';
 
 const tabs = [['graph', 'Graph'], ['timeline', 'Timeline'], ['logs', 'Logs'], ['metrics', 'Metrics'],
@@ -131,7 +131,7 @@ class RunPage {
             run.started ? fact('started', ago(run.started)) : fact('queued', ago(run.queued)),
             run.ended > 0 && h('span.fact.dim', {title: absolute(run.ended)}, 'ended ', ago(run.ended)),
             fact('by', run.origin, run.who && ` ${run.who}`),
-            run.retry_of > 0 && fact('repeats', h('a', {href: `runs/${run.retry_of}`}, `#${run.retry_of}`)),
+            run.retry_of > 0 && fact('repeats', runLink(run.retry_of)),
             run.rerun_wall > 0 && fact('runs again', ago(run.rerun_wall)),
             run.pinned && h('span.tag', 'pinned'),
             away > 0 && h('span.tag.warn', `⚠ ${count(away, 'instance')} unreachable`),

@@ -3,7 +3,7 @@ import {append, fill, h, throttled} from './dom.js';
 import {ago, absolute, dayBegin, duration, lasting} from './times.js';
 import {badge, countBar, isOver, runState} from './states.js';
 import {empty, failed} from './ask.js';
-import {go, query, setQuery, setTitle} from './nav.js';
+import {go, query, runLink, setQuery, setTitle} from './nav.js';
 import {runs} from './api.js';
 import {subscribe} from './stream.js';
 
@@ -40,7 +40,7 @@ function cells(run) {
 
     return [
         h('td.state', badge(state)),
-        h('td.no', h('a', {href: `runs/${run.no}`}, `#${run.no}`)),
+        h('td.no', runLink(run.no)),
         h('td.name', h('a.quiet', {href: `runs/${run.no}`, title: run.file || null}, run.pipeline),
             run.pinned && h('span.tag', {title: 'This run is kept'}, 'pinned')),
         h('td.tasks', run.counts ? countBar(run.counts) : null),

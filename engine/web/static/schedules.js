@@ -5,6 +5,7 @@ import {ask, empty, failed, openDialog, say} from './ask.js';
 import {backfill, backfills, fires, makeBackfill, pauseSchedule, runSchedule, schedules} from './api.js';
 import {count} from './words.js';
 import {livePage} from './livepage.js';
+import {runLink} from './nav.js';
 
 const decisions = {ran: 'succeeded', skipped: 'skipped', missed: 'failed', dropped: 'skipped', superseded: 'skipped',
     paused: 'cancelled', invalid: 'failed'};
@@ -67,7 +68,7 @@ async function showFires(s) {
         fill(body, items.length === 0 ? empty('No time was decided yet') : table('',
             ['Time', 'Decision', 'Run', 'Decided', 'Note'], items.map((f) => h('tr', h('td.num', when(f.at_ms, s)),
             h('td', decided(f), f.outcome && ` ${f.outcome}`),
-            h('td', f.run > 0 && h('a', {href: `runs/${f.run}`}, `#${f.run}`)), h('td', ago(f.decided_wall)), h('td.dim.wide', f.note || '')))));
+            h('td', f.run > 0 && runLink(f.run)), h('td', ago(f.decided_wall)), h('td.dim.wide', f.note || '')))));
     } catch (problem) {
         fill(body, failed(problem));
     }
