@@ -1,10 +1,9 @@
 #include "engine/cli/items.h"
+#include "engine/cli/cli.h"
 
-#include "engine/base/arena.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/spec/kinds.h"
-#include "engine/words/states.h"
 
 #include <string.h>
 
@@ -26,6 +25,97 @@ bool cli_is_item(const struct fr_inst_row *row)
 
     return strncmp(row->key, row->task, n) == 0 && row->key[n] == '[';
 }
+
+int64_t cli_began(const struct fr_inst_row *r)
+{
+    struct fr_row row = {.state = r->state,
+                         .attempt_no = (uint32_t)r->attempt_no,
+                         .attempt_state = r->attempt_state,
+                         .live = r->live != 0,
+                         .cause = r->cause};
+
+    return fr_row_began(&row);
+}
+
+/* The number of instances of the task that the one at i is the first of. */
+static size_t task_at(const struct fr_inst_rows *insts, size_t i)
+{
+    size_t n = 1;
+
+    while (i + n < insts->n && strcmp(insts->rows[i + n].task, insts->rows[i].task) == 0)
+        n++;
+    return n;
+}
+
+/* ---- tasks ---- */
+
+static void print_row(const struct fr_inst_row *r, int wide)
+{
+    char time[24];
+
+    if (r->hook[0] != '\0' && r->state == FR_ST_SKIPPED)
+        return;
+    cli_took(r->started_wall, r->ended_wall, time);
+    fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, fr_state_name(r->state),
+             (long long)cli_began(r), time, r->reason[0] != '\0' ? "  " : "", r->reason,
+             r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
+}
+
+/* A task of n instances in a row: the state that shows of all, and how many are in which. */
+static void print_sum(const struct fr_inst_row *rows, size_t n, int wide)
+{
+    size_t count[FR_ST_N] = {0};
+    int64_t attempts = 0, started = 0, ended = 0;
+    enum fr_state_of shown = rows[0].state;
+    const char *gap = "  ";
+    bool open = false;
+    char time[24];
+
+    for (size_t i = 0; i < n; i++) {
+        const struct fr_inst_row *r = &rows[i];
+
+        count[r->state]++;
+        shown = fr_state_shown(shown, r->state);
+        attempts += cli_began(r);
+        if (r->started_wall != 0 && (started == 0 || r->started_wall < started))
+            started = r->started_wall;
+        ended = r->ended_wall > ended ? r->ended_wall : ended;
+        open = open || !fr_state_ended(r->state);
+    }
+    cli_took(started, open ? 0 : ended, time);
+    fr_print("%-*s  %-15s  %8lld  %8s", wide, rows[0].task, fr_state_name(shown),
+             (long long)attempts, time);
+    for (int c = 0; c < FR_ST_N; c++)
+        if (count[fr_state_at(c)] > 0) {
+            fr_print("%s%zu %s", gap, count[fr_state_at(c)], fr_state_name(fr_state_at(c)));
+            gap = ", ";
+        }
+    fr_print("\n");
+}
+
+void cli_print_tasks(const struct fr_inst_rows *insts)
+{
+    size_t wide = strlen("task");
+
+    for (size_t i = 0; i < insts->n; i++) {
+        const struct fr_inst_row *r = &insts->rows[i];
+        size_t n = strlen(cli_is_item(r) ? r->task : r->key);
+
+        wide = n > wide ? n : wide;
+    }
+    fr_print("\n%-*s  %-15s  %8s  %8s\n", (int)wide, "task", "state", "attempts", "time");
+    for (size_t i = 0, n; i < insts->n; i += n) {
+        const struct fr_inst_row *rows = &insts->rows[i];
+
+        n = task_at(insts, i);
+        if (cli_is_item(rows))
+            print_sum(rows, n, (int)wide);
+        for (size_t k = 0; k < n && !cli_is_item(rows); k++)
+            print_row(&rows[k], (int)wide);
+    }
+}
+
+/* ---- items ---- */
 
 static void add_name(struct items *it, const char *name)
 {
@@ -89,59 +179,50 @@ static int width_of(const struct items *it, const char *name)
     return (int)wide;
 }
 
-static void print_counts(const struct items *it)
+static void print_item(const struct items *it, const struct fr_inst_row *r, int wide,
+                       const int *widths)
 {
-    size_t count[FR_ST_N] = {0};
-    const char *gap = "";
+    char time[24];
 
-    for (size_t i = 0; i < it->n; i++)
-        count[it->rows[i].state]++;
-    fr_print("\n%s: ", it->rows[0].task);
-    for (int c = 0; c < FR_ST_N; c++) {
-        enum fr_state_of state = fr_state_at(c);
+    cli_took(r->started_wall, r->ended_wall, time);
+    fr_print("%-*s  %-15s  %8lld  %8s", wide, r->key, fr_state_name(r->state),
+             (long long)cli_began(r), time);
+    for (size_t k = 0; k < it->n_names; k++) {
+        char text[VALUE_WIDE + 4];
 
-        if (count[state] == 0)
-            continue;
-        fr_print("%s%zu %s", gap, count[state], fr_state_name(state));
-        gap = ", ";
+        fr_print("  %*s", widths[k], value_of(it, r->idx, it->names[k], text));
     }
-    fr_print("\n");
+    fr_print("%s%s%s\n", r->reason[0] != '\0' ? "  " : "", r->reason,
+             r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
 }
 
 static void print_table(const struct items *it, int *widths)
 {
     int wide = width_of(it, NULL);
 
-    fr_print("%-*s  %-15s", wide, "item", "state");
+    fr_print("\n%-*s  %-15s  %8s  %8s", wide, "item", "state", "attempts", "time");
     for (size_t k = 0; k < it->n_names; k++) {
         widths[k] = width_of(it, it->names[k]);
         fr_print("  %*s", widths[k], it->names[k]);
     }
-    for (size_t i = 0; i < it->n; i++) {
-        fr_print("\n%-*s  %-15s", wide, it->rows[i].key, fr_state_name(it->rows[i].state));
-        for (size_t k = 0; k < it->n_names; k++) {
-            char text[VALUE_WIDE + 4];
-
-            fr_print("  %*s", widths[k], value_of(it, it->rows[i].idx, it->names[k], text));
-        }
-    }
     fr_print("\n");
+    for (size_t i = 0; i < it->n; i++)
+        print_item(it, &it->rows[i], wide, widths);
 }
 
 static void print_task(struct items *it)
 {
     int *widths;
 
-    print_counts(it);
     for (size_t i = 0; i < it->n; i++)
         for (size_t o = first_of(it, it->rows[i].idx);
              o < it->n_outs && it->outs[o].idx == it->rows[i].idx; o++)
             if (strcmp(it->outs[o].key, FR_RESULT) != 0)
                 add_name(it, it->outs[o].key);
-    widths = it->n_names > 0 ? fr_sys.alloc(it->n_names * sizeof(*widths)) : NULL;
-    if (it->bad || (it->n_names > 0 && widths == NULL))
-        fr_print("no memory for the table of its outputs\n");
-    else if (widths != NULL)
+    widths = fr_sys.alloc((it->n_names + 1) * sizeof(*widths));
+    if (it->bad || widths == NULL)
+        fr_print("\nno memory for the table of %s\n", it->rows[0].task);
+    else
         print_table(it, widths);
     fr_sys.free(widths);
     fr_sys.free(it->names);
@@ -152,9 +233,7 @@ void cli_print_items(const struct fr_inst_rows *insts, const struct fr_output_ro
     for (size_t i = 0, n; i < insts->n; i += n) {
         struct items it = {.rows = &insts->rows[i], .outs = outs->rows, .n_outs = outs->n};
 
-        for (n = 1; i + n < insts->n && strcmp(insts->rows[i + n].task, it.rows[0].task) == 0;)
-            n++;
-        it.n = n;
+        it.n = n = task_at(insts, i);
         if (cli_is_item(&it.rows[0]))
             print_task(&it);
     }

@@ -81,39 +81,6 @@ static void keep_failed(struct fr_inst_rows *rows)
     rows->n = n;
 }
 
-/* Attempts that were sent to the node, as fr_row_began(). */
-static int64_t began(const struct fr_inst_row *r)
-{
-    struct fr_row row = {.state = r->state,
-                         .attempt_no = (uint32_t)r->attempt_no,
-                         .attempt_state = r->attempt_state,
-                         .live = r->live != 0,
-                         .cause = r->cause};
-
-    return fr_row_began(&row);
-}
-
-static void print_insts(const struct fr_inst_rows *rows)
-{
-    int wide = 4;
-
-    for (size_t i = 0; i < rows->n; i++)
-        if ((int)strlen(rows->rows[i].key) > wide)
-            wide = (int)strlen(rows->rows[i].key);
-    fr_print("\n%-*s  %-15s  %8s  %8s\n", wide, "task", "state", "attempts", "time");
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct fr_inst_row *r = &rows->rows[i];
-        char time[24];
-
-        if (r->hook[0] != '\0' && r->state == FR_ST_SKIPPED)
-            continue;
-        cli_took(r->started_wall, r->ended_wall, time);
-        fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, fr_state_name(r->state),
-                 (long long)began(r), time, r->reason[0] != '\0' ? "  " : "", r->reason,
-                 r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
-    }
-}
-
 /* Prints the outputs of tasks without items. None holds a secret: the node refuses secrets as
  * outputs. */
 static void print_outputs(const struct fr_output_rows *outs, const struct fr_inst_rows *rows)
@@ -331,7 +298,7 @@ static void print_json(struct fr_store *st, const struct shown *s)
         const struct fr_inst_row *r = &rows->rows[i];
         json_t *task = fr_row_json(&fr_inst_type, r);
 
-        json_object_set_new(task, "attempts", json_integer((json_int_t)began(r)));
+        json_object_set_new(task, "attempts", json_integer((json_int_t)cli_began(r)));
         json_object_set_new(task, "outputs", outputs_json(&s->outs, r->idx, &at));
         json_array_append_new(tasks, task);
     }
@@ -385,7 +352,7 @@ static void print_status(struct fr_store *st, const struct shown *s)
         fr_print("no flowrun looks after it; 'flowrun resume %lld' takes over\n",
                  (long long)run->no);
     if (s->insts.n > 0)
-        print_insts(&s->insts);
+        cli_print_tasks(&s->insts);
     else
         fr_print("\nno task has failed\n");
     cli_print_items(&s->insts, &s->outs);

@@ -65,10 +65,12 @@ has "logs of a row with a key that is no name of a file" logs 'note <a/b c>'
 same "logs of all" "$(lines logs)" 4
 "$flowrun" status 1 > status
 has "status" status 'fit[lr=1e-05,rank=8] '
-has "how many rows ended how" status 'fit: 1 failed, 3 succeeded'
-has "and those that are joined" status 'check: 1 upstream_failed, 3 succeeded'
-check "what a row gave" grep -qxE 'fit\[lr=1e-05,rank=8\]  +succeeded  +0\.5' status
-check "what a failed row gave" grep -qxE 'fit\[lr=5e-05,rank=16,note=wide\]  +failed  +-' status
+check "a task is a row that counts its own" grep -qxE 'fit  +failed  +4  +[^ ]+  1 failed, 3 succeeded' status
+check "and those that are joined" grep -qxE 'check  +upstream_failed  +3  +[^ ]+  1 upstream_failed, 3 succeeded' status
+check "what a row gave" grep -qxE 'fit\[lr=1e-05,rank=8\]  +succeeded  +1  +[^ ]+  +0\.5' status
+check "what a failed row gave" grep -qxE 'fit\[lr=5e-05,rank=16,note=wide\]  +failed  +1  +[^ ]+  +-  exit code 1' status
+check "one without outputs" grep -qE '^check\[lr=5e-05,rank=16,note=wide\]  +upstream_failed  +0 .* needs fit\[lr=5e-05,rank=16,note=wide\]' status
+same "a row stands once" "$(grep -c '^fit\[lr=1e-05,rank=8\]' status)" 1
 hasnt "each row by itself" status ' gave loss='
 
 touch mended
