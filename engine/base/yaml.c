@@ -231,6 +231,13 @@ static int by_key(const void *a, const void *b)
     return order != 0 ? order : x < y ? -1 : x > y; /* the file's order */
 }
 
+void fr_yaml_sort(struct fr_yaml *map)
+{
+    for (size_t i = 0; i < map->n; i++)
+        map->sorted[i] = &map->pairs[i];
+    qsort(map->sorted, map->n, sizeof(*map->sorted), by_key);
+}
+
 /* Sorts node's keys; refuses the earliest one that stands there a second time. */
 static enum fr_rc check_keys(struct reader *r, struct fr_yaml *node)
 {
@@ -240,9 +247,7 @@ static enum fr_rc check_keys(struct reader *r, struct fr_yaml *node)
     if (sorted == NULL)
         return no_memory(r);
     node->sorted = sorted;
-    for (size_t i = 0; i < node->n; i++)
-        sorted[i] = &node->pairs[i];
-    qsort(sorted, node->n, sizeof(*sorted), by_key);
+    fr_yaml_sort(node);
     for (size_t i = 1; i < node->n; i++)
         if (fr_str_eq(sorted[i]->key, sorted[i - 1]->key) && (again == NULL || sorted[i] < again)) {
             again = sorted[i];

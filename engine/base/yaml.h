@@ -45,6 +45,9 @@ enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *
 enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
                         struct fr_err *err);
 
+/* Puts the pairs of a map that was made by hand into sorted, which has room for n. */
+void fr_yaml_sort(struct fr_yaml *map);
+
 /* The pair of key in a map, or NULL; by halving. */
 const struct fr_yaml_pair *fr_yaml_find(const struct fr_yaml *map, const char *key);
 /* The value of key in a map, or NULL. */

@@ -209,8 +209,8 @@ void finish_action(struct loader *l, const struct fr_yaml *y, struct fr_action *
     const struct fr_yaml *uses = fr_yaml_get(y, "uses"), *run = fr_yaml_get(y, "run");
     const struct fr_yaml *argv = fr_yaml_get(y, "argv"), *with = fr_yaml_get(y, "with");
 
-    if (y->kind != FR_YAML_MAP)
-        return;
+    if (y->kind != FR_YAML_MAP || fr_yaml_get(y, "extends") != NULL)
+        return; /* reported already */
     if ((uses != NULL) + (run != NULL) + (argv != NULL) != 1)
         complain(l, act->pos, "one of uses, run or argv", "'%s' does %s", act->name,
                  uses || run || argv ? "more than one thing" : "nothing");

@@ -178,6 +178,11 @@ const struct object object_file = {"a file", "file", file_fields, "path"};
     }
 
 static const struct field task_fields[] = {
+    {"extends", SHAPE_EXTENDS,
+     .help =
+         "Templates, one or a list, whose keys it has too. Its own go over them, and later ones "
+         "over earlier ones: maps are merged by key, null removes a key, anything else "
+         "replaces."},
     {"matrix", SHAPE_MATRIX,
      .help =
          "Names and lists of values: the task runs once for each row of their product, the last "
@@ -217,6 +222,7 @@ static const struct field task_fields[] = {
     {0},
 };
 const struct object object_task = {"a task", "task", task_fields, "run"};
+const struct object object_template = {"a template", "template", task_fields, NULL};
 
 static const struct field hook_fields[] = {
     {"name", SHAPE_STRING, AT(fr_action, name), .help = "Shown in tables and logs."},
@@ -500,6 +506,8 @@ static const struct field pipeline_fields[] = {
     {"env", SHAPE_PIPELINE_ENV, .allow = ALLOW_RUN | ALLOW_SECRETS,
      .help = "Environment of all tasks."},
     {"defaults", SHAPE_DEFAULTS, .object = &object_defaults, .help = "For all tasks and hooks."},
+    {"templates", SHAPE_TEMPLATES, .object = &object_template,
+     .help = "Parts of tasks by name, for extends: of tasks and of other templates."},
     {"tasks", SHAPE_TASKS, ATN(fr_spec, tasks), .object = &object_task, .required = true,
      .help = "What is done, by name."},
     HOOKS("on_success", FR_HOOK_SUCCESS, "Done when the run has succeeded."),

@@ -36,6 +36,8 @@
     X(PROGRAMS, read_programs, one_or_list(json_pack("{s:s}", "const", "flowtrain")))              \
     X(MATRIX, read_matrix, schema_matrix()) /* of struct fr_task; before what uses its names */    \
     X(NEEDS, read_needs, schema_needs())                                                           \
+    X(EXTENDS, read_extends, scalars())                                                            \
+    X(TEMPLATES, read_templates, named(f))                                                         \
     X(SKIP_WITH, read_skip_with, scalars()) /* after needs */                                      \
     X(ON, read_on, scalars())                                                                      \
     X(WHEN, read_when, schema_ref("scalar"))                                                       \
@@ -148,7 +150,7 @@ extern const struct object object_pipeline, object_task, object_hook, object_sid
 extern const struct object object_defaults, object_node, object_inventory, object_param;
 extern const struct object object_secret, object_config, object_schedule, object_keep_runs;
 extern const struct object object_file, object_notify, object_home_notify, object_channel,
-    object_given, object_slurm, object_allocation;
+    object_given, object_slurm, object_allocation, object_template;
 
 const struct field *field_find(const struct object *object, const char *name);
 

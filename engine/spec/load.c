@@ -1,5 +1,5 @@
 /* From a file to a spec. */
-#include "engine/spec/load.h"
+#include "engine/spec/extends.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
@@ -124,6 +124,7 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root, void *sp
     read_params(l, params ? params : &absent);
     if (fr_yaml_get(root, "nodes") == NULL)
         default_node(l);
+    expand_templates(l, root);
     read_object(l, &object_pipeline, root, spec);
     check_name(l, root);
     if (l->spec->n_nodes == 0 || l->spec->n_tasks == 0)

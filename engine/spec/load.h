@@ -74,7 +74,6 @@ struct loader {
 };
 
 /* issues.c */
-
 /* Reports a mistake, followed by "; expected …" unless that is NULL. */
 void complain(struct loader *l, struct fr_pos pos, const char *expected, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -152,7 +151,6 @@ bool read_condition(struct loader *l, const struct fr_yaml *y, unsigned allow, s
 const char *foreign_key(const struct object *object, const char *word);
 
 /* uses.c */
-
 /* All output_use of the file: is it needed, declared, on one node? */
 void check_uses(struct loader *l);
 /* Answers whether one task needs another, directly or through others. All that is asked of the same
@@ -183,7 +181,6 @@ void check_written(struct loader *l);
 void add_note(struct loader *l, struct fr_pos pos, const char *text); /* NULL: no memory */
 
 /* read.c */
-
 /* Reads y, the value of key f, into the struct at target. One for each shape; read_field picks it.
  */
 typedef void shape_reader(struct loader *l, const struct fr_yaml *y, const struct field *f,
@@ -191,9 +188,10 @@ typedef void shape_reader(struct loader *l, const struct fr_yaml *y, const struc
 shape_reader read_field;
 shape_reader read_script, read_uses, read_with, read_programs, read_sidecars; /* action.c */
 shape_reader read_on, read_when, read_in, read_metrics, read_files, read_retry_on;
-shape_reader read_tasks, read_hooks;     /* these two lines: task.c */
-shape_reader read_matrix;                /* matrix.c */
-shape_reader read_needs, read_skip_with; /* needs.c */
+shape_reader read_tasks, read_hooks;       /* these two lines: task.c */
+shape_reader read_matrix;                  /* matrix.c */
+shape_reader read_needs, read_skip_with;   /* needs.c */
+shape_reader read_extends, read_templates; /* extends.c */
 shape_reader read_events, read_quiet, read_rules, read_channels, read_given_text; /* notify.c */
 shape_reader read_schedules, read_times, read_given;                              /* schedule.c */
 shape_reader read_secrets, read_param_default;                                    /* params.c */
@@ -215,6 +213,8 @@ struct items {
 struct items items_of(const struct fr_yaml *const *y);
 bool is_extension(const struct fr_yaml_pair *pair); /* x-…: such a key is ignored */
 bool is_map(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected);
+/* Complains about keys that object does not have. False when y is no map. */
+bool check_object_keys(struct loader *l, const struct object *object, const struct fr_yaml *y);
 /* Reads map y by object's table into the struct at target. */
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,
                  void *target);

@@ -87,8 +87,7 @@ bool is_extension(const struct fr_yaml_pair *pair)
     return fr_has_prefix(pair->key.p, "x-");
 }
 
-/* Reports keys that object does not have. False when y is no map. */
-static bool check_keys(struct loader *l, const struct object *object, const struct fr_yaml *y)
+bool check_object_keys(struct loader *l, const struct object *object, const struct fr_yaml *y)
 {
     const char *names[64];
     size_t n = 0;
@@ -396,7 +395,7 @@ void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,
                  void *target)
 {
-    if (!check_keys(l, object, y))
+    if (!check_object_keys(l, object, y))
         return;
     for (const struct field *f = object->fields; f->name != NULL; f++) {
         const struct fr_yaml *value = fr_yaml_get(y, f->name);

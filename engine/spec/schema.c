@@ -72,6 +72,16 @@ static void add_action_rules(json_t *schema, const struct object *object)
                                   "run", "required", "argv"));
 }
 
+/* A task without extends: is whole. */
+static void add_whole_rules(json_t *schema)
+{
+    json_t *rules = json_object();
+
+    add_action_rules(rules, &object_task);
+    json_object_set_new(schema, "if", json_pack("{s:[s]}", "required", "extends"));
+    json_object_set_new(schema, "else", rules);
+}
+
 /* Exactly one of its keys. */
 static json_t *one_key(const struct object *object)
 {
@@ -91,6 +101,8 @@ static json_t *object_schema(const struct object *object)
         json_t *value;
 
         value = schema_field(f);
+        if (object == &object_task || object == &object_template) /* null removes the key */
+            value = json_pack("{s:[o, {s:s}]}", "anyOf", value, "type", "null");
         describe(value, f->help, f->preset);
         json_object_set_new(keys, f->name, value);
         if (f->required)
@@ -99,8 +111,10 @@ static json_t *object_schema(const struct object *object)
     schema =
         json_pack("{s:s, s:o, s:{s:b}, s:b, s:o}", "type", "object", "properties", keys,
                   "patternProperties", "^x-", 1, "additionalProperties", 0, "required", required);
-    if (object == &object_task || object == &object_hook || object == &object_sidecar)
+    if (object == &object_hook || object == &object_sidecar)
         add_action_rules(schema, object);
+    if (object == &object_task) /* what it extends may have what it lacks */
+        add_whole_rules(schema);
     if (object == &object_schedule)
         json_object_set_new(schema, "oneOf",
                             json_pack("[{s:[s]}, {s:[s]}, {s:[s]}]", "required", "cron", "required",
