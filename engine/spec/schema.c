@@ -72,14 +72,14 @@ static void add_action_rules(json_t *schema, const struct object *object)
                                   "run", "required", "argv"));
 }
 
-/* A task without extends: is whole. */
-static void add_whole_rules(json_t *schema)
+/* A task has the keys of a template. Without extends: it is whole: nothing gives what it lacks. */
+static json_t *task_schema(void)
 {
-    json_t *rules = json_object();
+    json_t *whole = json_object();
 
-    add_action_rules(rules, &object_task);
-    json_object_set_new(schema, "if", json_pack("{s:[s]}", "required", "extends"));
-    json_object_set_new(schema, "else", rules);
+    add_action_rules(whole, &object_task);
+    return json_pack("{s:s, s:{s:[s]}, s:o}", "$ref", "#/$defs/template", "if", "required",
+                     "extends", "else", whole);
 }
 
 /* Exactly one of its keys. */
@@ -94,14 +94,17 @@ static json_t *one_key(const struct object *object)
 
 static json_t *object_schema(const struct object *object)
 {
-    json_t *keys = json_object(), *required = json_array();
-    json_t *schema;
+    json_t *keys, *required, *schema;
 
+    if (object == &object_task)
+        return task_schema();
+    keys = json_object();
+    required = json_array();
     for (const struct field *f = object->fields; f->name != NULL; f++) {
         json_t *value;
 
         value = schema_field(f);
-        if (object == &object_task || object == &object_template) /* null removes the key */
+        if (object == &object_template) /* null removes the key */
             value = json_pack("{s:[o, {s:s}]}", "anyOf", value, "type", "null");
         describe(value, f->help, f->preset);
         json_object_set_new(keys, f->name, value);
@@ -113,8 +116,6 @@ static json_t *object_schema(const struct object *object)
                   "patternProperties", "^x-", 1, "additionalProperties", 0, "required", required);
     if (object == &object_hook || object == &object_sidecar)
         add_action_rules(schema, object);
-    if (object == &object_task) /* what it extends may have what it lacks */
-        add_whole_rules(schema);
     if (object == &object_schedule)
         json_object_set_new(schema, "oneOf",
                             json_pack("[{s:[s]}, {s:[s]}, {s:[s]}]", "required", "cron", "required",
