@@ -155,6 +155,14 @@ static bool begin(struct folder_job *j)
     return fr_loop_work(al->host->env.loop, &j->work) == FR_OK;
 }
 
+/* Also of one whose run this host does not drive; the row of an older flowrun does not say it. */
+static size_t places_of(const struct host_allocation *al)
+{
+    if (al->row.nodes > 0)
+        return (size_t)al->row.nodes;
+    return al->spec != NULL ? (size_t)al->spec->nodes : al->n_places;
+}
+
 void alloc_job_start(struct host_allocation *al, enum folder_call call)
 {
     struct folder_job *j = fr_sys.alloc(sizeof(*j));
@@ -170,7 +178,7 @@ void alloc_job_start(struct host_allocation *al, enum folder_call call)
                                  .lease_ms = al->spec != NULL ? al->spec->lease_ms : 0,
                                  .answers = al->answered,
                                  .array = al->row.element != 0,
-                                 .n = al->spec != NULL ? (size_t)al->spec->nodes : al->n_places};
+                                 .n = places_of(al)};
         j->work = (struct fr_work){.run = in_thread, .over = on_over, .drop = free_job, .arg = j};
         begun = begin(j);
         if (!begun)

@@ -13,6 +13,7 @@
  *   fakeslurm FOLDER end JOB STATE  ends a job as TIMEOUT, PREEMPTED, NODE_FAIL, CANCELLED …
  *   fakeslurm FOLDER requeue JOB    as an administrator's; it waits 120 s
  *   fakeslurm FOLDER forget JOB     Slurm knows it no more; its processes go on
+ *   fakeslurm FOLDER begin JOB      one that waits for its time may start
  *   fakeslurm FOLDER jobs           a line a job: id, state, name, restarts, "forgotten"
  *   fakeslurm FOLDER stop           kills all that jobs have started
  *
@@ -459,6 +460,8 @@ static int manage(struct fake *f, int argc, char **argv)
         fake_requeue(f, job);
     else if (strcmp(argv[0], "forget") == 0 && job != NULL)
         job->forgotten = true;
+    else if (strcmp(argv[0], "begin") == 0 && job != NULL)
+        job->start_ms = f->now_ms;
     else if (strcmp(argv[0], "jobs") == 0)
         for (size_t i = 0; i < f->n; i++)
             printf("%lld %s %s %d%s\n", (long long)f->jobs[i].id, f->jobs[i].state, f->jobs[i].name,

@@ -38,16 +38,26 @@ def open_gate(name):
     open(name, "w").close()
 
 
-def waits(key):
-    return re.search(r"%s .* waits for train2, which is drained: disks" % key, ask("status", "1")[1])
+def waits(key, run="1"):
+    return re.search(r"%s .* waits for train2, which is drained: disks" % key, ask("status", run)[1])
+
+
+def never_there():
+    """The place is drained before a run begins, so it has no job: the run hears that it takes tasks again."""
+    with open("q.yaml", "w") as f:
+        f.write("name: q\nnodes: nodes.yaml\ntasks: {b: {on: train2, run: 'true'}}\n")
+    t.same("drained before", ask("drain", "train2", "--note", "disks")[0], 0)
+    submits = len(cluster.commands("sbatch"))
+    run = slurm_lib.Flowrun([flowrun, "q.yaml"], **cluster.env)
+    t.until("a run waits for the place alone", lambda: waits("b@train2", "2"))
+    t.same("and asks for no job", len(cluster.commands("sbatch")), submits)
+    t.same("undrained again", ask("undrain", "train2")[0], 0)
+    t.same("it gets its job", (run.ended(), len(cluster.commands("sbatch"))), (0, submits + 1))
 
 
 def main():
     global flowrun, cluster
-    flowrun = slurm_lib.program("engine/cli/flowrun")
-    fakeslurm = slurm_lib.program("tests/e2e/fakeslurm")
-    slurm_lib.begin()
-    cluster = slurm_lib.Fake(fakeslurm)
+    flowrun, cluster = slurm_lib.begin_fake()
     with open("nodes.yaml", "w") as f:
         f.write(NODES % t.folder)
     with open("p.yaml", "w") as f:
@@ -79,6 +89,7 @@ def main():
     t.same("undrained", ask("undrain", "train2")[0], 0)
     t.same("it goes on", run.ended(), 0)
     t.same("in a further job", jobs(), [(1, "over"), (2, "over"), (3, "over")])
+    never_there()
     cluster.stop()
     t.finish()
 

@@ -72,6 +72,21 @@ def left_by_a_run(no):
     return job
 
 
+def ends_unseen(no):
+    """The job of a run that was left begins, and somebody cancels it: the next flowrun of the home removes its folder, too."""
+    job = left_by_a_run(no)
+    folder = "work/alloc/" + allocations(no)[0]["tag"]
+    cluster.act("begin", job)
+    t.until("it begins", lambda: cluster.state(job) == "RUNNING")
+    t.until("its places come up", lambda: all(os.path.exists("%s/place.%d" % (folder, n)) for n in (1, 2)))
+    cluster.run(["scancel", str(job)])
+    t.until("and close", lambda: all(os.path.exists("%s/place.%d.closed" % (folder, n)) for n in (1, 2)))
+    host = serve()
+    t.until("the next flowrun hears of it", lambda: counted(no) == {"over": 1})
+    t.until("and removes its folder", lambda: not os.path.exists(folder), 60)
+    t.same("the run waits for whoever resumes it", end("serve", host, 0).count("goes on with it"), 0)
+
+
 def nodes(job):
     """What the host's interface says of the allocations of its nodes: all of the home that are not over."""
     shown = json.loads(cluster.run([flowrun, "api", "nodes"])[1])["allocations"]
@@ -112,10 +127,7 @@ def left_by_serve():
 
 def main():
     global flowrun, cluster
-    flowrun = slurm_lib.program("engine/cli/flowrun")
-    fakeslurm = slurm_lib.program("tests/e2e/fakeslurm")
-    slurm_lib.begin()
-    cluster = slurm_lib.Fake(fakeslurm)
+    flowrun, cluster = slurm_lib.begin_fake()
     with open("nodes.yaml", "w") as f:
         f.write(NODES % t.folder)
     write("train", "on: train, run: 'true'")
@@ -135,6 +147,7 @@ def main():
     t.same("without a further one", len(cluster.commands("sbatch")), submits)
     text = end("serve", host, 0)
     t.check("then nothing is left", "is left" not in text and "given back" not in text, text)
+    ends_unseen(4)
     cluster.stop()
     t.finish()
 

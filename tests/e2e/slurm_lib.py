@@ -184,13 +184,23 @@ class Fake:
             lines = [line.split() for line in f]
         return [words[3:] for words in lines if words[1] == name]
 
+    def jobs(self):
+        """{id: state}."""
+        return {int(line.split()[0]): line.split()[1] for line in self.act("jobs")[1].splitlines()}
+
     def state(self, job):
         """Slurm's word for the state of a job; "": it is not known."""
-        jobs = [line.split() for line in self.act("jobs")[1].splitlines()]
-        return next((words[1] for words in jobs if words[0] == str(job)), "")
+        return self.jobs().get(job, "")
 
     def stop(self):
         self.act("stop")
+
+
+def begin_fake():
+    """The beginning of a test over the commands of fakeslurm: flowrun's path, and the cluster."""
+    flowrun, fakeslurm = program("engine/cli/flowrun"), program("tests/e2e/fakeslurm")
+    begin()
+    return flowrun, Fake(fakeslurm)
 
 
 class Slurm:
