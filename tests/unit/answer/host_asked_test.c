@@ -79,7 +79,8 @@ static void test_nodes(void)
         "offset_ms\":0,\"rtt_ms\":1,\"load\":{\"wall\":1010000,\"cpu\":0.30000001192092896,\"load_"
         "1m\":0.0,\"memory\":100.0,\"memory_bytes\":1000,\"disk_free\":5,\"rx\":0.0,\"tx\":0.0,"
         "\"gpu\":null,\"gpu_memory\":null},\"gpus\":[],\"state\":\"seen\",\"attempts\":[]},{"
-        "\"name\":\"n2\",\"state\":\"seen\",\"attempts\":[],\"seen_wall\":700}]}");
+        "\"name\":\"n2\",\"state\":\"seen\",\"attempts\":[],\"seen_wall\":700}],\"allocations\":[]"
+        "}");
     check(GET, NODE, NULL, 200,
           "{\"name\":\"n1\",\"home\":\"07000000000000000000000000000000\",\"boot\":\"b\",\"build\":"
           "\"v\",\"how\":\"local\",\"seen_wall\":1010000,\"clock_offset_ms\":5,\"wall_offset_ms\":"
