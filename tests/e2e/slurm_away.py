@@ -51,10 +51,7 @@ def end_without_slurm(name, more):
 
 def main():
     global flowrun, cluster
-    flowrun = slurm_lib.program("engine/cli/flowrun")
-    fakeslurm = slurm_lib.program("tests/e2e/fakeslurm")
-    slurm_lib.begin()
-    cluster = slurm_lib.Fake(fakeslurm)
+    flowrun, cluster = slurm_lib.begin_fake()
     env, leased = end_without_slurm("leased", ", lease: 1m")
     env, next_one = end_without_slurm("next", "")
     with open("other.yaml", "w") as f:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A cluster under Slurm behind a login node: flowrun has no program of Slurm here, and reaches them over one
 connection of SSH to an sshd on loopback. Kills of the connection, of flownode on the login node and of flowrun.
-usage: slurm_login.py BUILD FAKESLURM fake|real. Skipped without sshd; real: where there is no Slurm, or
+usage: slurm_login.py BUILD fake|real. Skipped without sshd; real: where there is no Slurm, or
 without root."""
 import contextlib
 import json
@@ -26,45 +26,12 @@ INVENTORY = """slurm:
     prep: {nodes: 1, cpus: 1, time: 30m}
 """
 flowrun = login = cluster = None
-
-
-class Fake:
-    """fakeslurm, with its switches."""
-
-    def __init__(self, program, folder):
-        self.program, self.folder, self.bin = program, folder, folder + "/bin"
-        self.conf = folder + "/slurm.conf"
-        subprocess.run([program, "init", folder, "3"], check=True)
-
-    def start(self):
-        return True
-
-    def report(self):
-        return ""
-
-    def jobs(self):
-        """{id: state}."""
-        text = subprocess.run([self.program, self.folder, "jobs"], check=True, stdout=subprocess.PIPE, text=True).stdout
-        return {int(line.split()[0]): line.split()[1] for line in text.splitlines()}
-
-    def switch(self, name, text=None):
-        path = "%s/switch/%s" % (self.folder, name)
-        if text is None:
-            os.unlink(path)
-            return
-        with open(path + ".new", "w") as f:
-            f.write(text)
-        os.rename(path + ".new", path)
-
-    def stop(self):
-        subprocess.run([self.program, self.folder, "stop"], check=True)
+programs = ""  # where the login node has Slurm's
 
 
 class Real(slurm_lib.Slurm):
     def __init__(self, folder):
         super().__init__(folder, nodes=3, KillWait=5)
-        self.bin, self.conf = "/usr/bin", self.env["SLURM_CONF"]
-
     def jobs(self):
         lines = self.run(["squeue", "-h", "-t", "all", "-o", "%A %T"])[1].split("\n")
         return {int(a): b for a, b in (line.split() for line in lines if line.strip())}
@@ -91,7 +58,7 @@ def pipeline(name, tasks, more="", keys=None):
         f.write("name: %s\nnodes: %s.nodes.yaml\ntasks:\n" % (name, name))
         f.write("".join("  %s\n" % line for line in tasks.strip().splitlines()))
     with open(name + ".nodes.yaml", "w") as f:
-        f.write(INVENTORY % (keys or login.keys, t.folder, more, t.folder, cluster.bin))
+        f.write(INVENTORY % (keys or login.keys, t.folder, more, t.folder, programs))
     return name + ".yaml"
 
 
@@ -212,11 +179,11 @@ def submits():
                          ("flownode there", lambda run: t.kill(login.flownodes()))):
         what += " falls while sbatch runs"
         before = cluster.jobs()
-        cluster.switch("hang", "")
+        cluster.switch("hang")
         run = begin(pipeline("submit", "a: {on: prep, run: 'true'}"))
         t.until(what + ": sbatch hangs", lambda: os.path.exists(cluster.folder + "/hanging"))
         os.unlink(cluster.folder + "/hanging")
-        cluster.switch("hang")
+        cluster.off("hang")
         strike(run)
         t.same(what, ask("resume")[0] if run.process.poll() is not None else run.ended(), 0)
         same_job(what, before)
@@ -251,6 +218,7 @@ def wrong():
 
 def bare():
     """A login node whose PATH has all programs but those of Slurm."""
+    global programs
     os.mkdir("bare")
     os.mkdir("bare/bin")
     for folder in ("/usr/bin", "/bin"):
@@ -259,39 +227,34 @@ def bare():
                 os.symlink(folder + "/" + name, "bare/bin/" + name)
     other = sshd_lib.Sshd(t.folder + "/bare", PATH=t.folder + "/bare/bin")
     other.start()
-    bin, cluster.bin = cluster.bin, t.folder + "/none"
+    there, programs = programs, t.folder + "/none"
     code, text = ask(pipeline("bare", "a: {on: prep, run: 'true'}", keys=other.keys))
-    cluster.bin = bin
+    programs = there
     t.same("programs of Slurm that are not there", code, 6)
     t.has("what is missing is said", text, "a@prep1 failed: there is no program scontrol in %s/none" % t.folder)
     other.stop()
 
 
 def main():
-    global flowrun, login, cluster
-    flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
-    fake = os.path.abspath(sys.argv[2])
-    why = slurm_lib.why_not() if sys.argv[3] == "real" else None
-    t.begin_plain()
-    os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
+    global flowrun, login, cluster, programs
+    flowrun, fakeslurm = slurm_lib.program("engine/cli/flowrun"), slurm_lib.program("tests/e2e/fakeslurm")
+    real = sys.argv[2] == "real"
     os.environ.pop("SLURM_CONF", None)  # the login node has it
-    for name in ("home", "cluster", "sshd"):
-        os.mkdir(name)
+    slurm_lib.begin((slurm_lib.why_not() if real else None) or sshd_lib.why_not())
+    os.mkdir("sshd")
     with open("note.txt", "w") as f:
         f.write("a note\n")
-    if why is None:
-        cluster = Real(t.folder + "/cluster") if sys.argv[3] == "real" else Fake(fake, t.folder + "/cluster")
-        login = sshd_lib.Sshd(t.folder + "/sshd", SLURM_CONF=cluster.conf)
-        why = login.why_not
-    if why is not None:
-        print("skipped:", why)
-        sys.exit(77)
-    if t.check("the cluster is up", cluster.start(), cluster.report()):
+    if real:
+        os.mkdir("cluster")
+    cluster = Real(t.folder + "/cluster") if real else slurm_lib.Fake(fakeslurm, nodes=3)
+    programs = "/usr/bin" if real else cluster.folder + "/bin"
+    login = sshd_lib.Sshd(t.folder + "/sshd", SLURM_CONF=cluster.env["SLURM_CONF"])
+    if not real or t.check("the cluster is up", cluster.start(), cluster.report()):
         login.start()
         runs()
         kills()
         away()
-        if sys.argv[3] == "fake":
+        if not real:
             shared()
             submits()
             wrong()

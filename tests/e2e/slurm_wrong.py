@@ -2,7 +2,6 @@
 """Wrong allocations: what Slurm says of them, and what flowrun does, which is more and earlier: Slurm takes every other one as
 it is. On a real Slurm (slurm_lib.py). usage: slurm_wrong.py BUILD. Skipped where there is none, or without root."""
 import os
-import sys
 
 import slurm_lib
 import trainer_lib as t
@@ -200,15 +199,9 @@ def run(keys):
     return ask(6, "p.yaml")
 
 
-why = slurm_lib.why_not()
-if why is not None:
-    print("skipped:", why)
-    sys.exit(77)
-flowrun = os.path.abspath(os.path.join(sys.argv[1], "engine/cli/flowrun"))
-t.begin_plain()
-for name in ("cluster", "home"):
-    os.mkdir(name)
-os.environ.update(HOME=t.folder + "/home", FLOWRUN_HOME=t.folder + "/state")
+flowrun = slurm_lib.program("engine/cli/flowrun")
+slurm_lib.begin(slurm_lib.why_not())
+os.mkdir("cluster")
 s = slurm_lib.Slurm(t.folder + "/cluster", nodes=2, gpus=2, more=[
     "PartitionName=short Nodes=ALL MaxTime=10 State=UP", "PartitionName=down Nodes=ALL State=DOWN",
     "PartitionName=one Nodes=ALL MaxNodes=1 State=UP"])

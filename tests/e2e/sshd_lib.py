@@ -1,9 +1,10 @@
 """An sshd of this user's on loopback, as a login node for tests.
 
     d = sshd_lib.Sshd(FOLDER, SLURM_CONF="…")   # FOLDER is there; variables of its commands' environment
-    if d.why_not: …                             # why there can be none
     d.start(); d.cut(); d.stop()
     d.keys                                      # the keys of an inventory's node
+
+why_not() says why there can be none.
 """
 import atexit
 import getpass
@@ -13,6 +14,15 @@ import signal
 import subprocess
 
 import trainer_lib as t
+
+
+def find():
+    return shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
+
+
+def why_not():
+    """Why there can be no sshd here; None: there can."""
+    return None if find() and shutil.which("ssh-keygen") else "no sshd or ssh-keygen"
 
 
 def parents():
@@ -31,11 +41,7 @@ def parents():
 
 class Sshd:
     def __init__(self, folder, **env):
-        self.folder, self.process = folder, None
-        self.sshd = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
-        self.why_not = None if self.sshd and shutil.which("ssh-keygen") else "no sshd or ssh-keygen"
-        if self.why_not:
-            return
+        self.folder, self.process, self.sshd = folder, None, find()
         self.port = t.free_port()
         if os.getuid() == 0:
             os.makedirs("/run/sshd", exist_ok=True)
