@@ -128,7 +128,7 @@ a: {on: train1, env: {TOKEN: '${{ secrets.token }}'}, run: 'test ${#TOKEN} = 32 
     t.check("the task has it, and no other program", "sh" in names and names <= {"sh", "sleep"}, names)
     folders = [t.folder + "/cluster", t.folder + "/work", t.folder + "/state", "/tmp/flowrun-%d" % os.getuid()]
     for text, there in (("has it", True), (value, False)):
-        t.same("files with a text of the task: %s" % there, s.run(["grep", "-rlF", "--devices=skip", text, *folders])[1] != "", there)
+        t.same("files with a text of the task: %s" % there, s.run(["grep", "-rlsF", "--devices=skip", text, *folders])[1] != "", there)  # files come and go meanwhile
     open("told", "w").close()
     t.same("a run with a secret", run.ended(), 0)
     nothing_left("a run with a secret", new_jobs(before))
