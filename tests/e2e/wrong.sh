@@ -49,7 +49,9 @@ file "a text with a colon" "expected quotes around a text with ': ' in it" 'task
 file "an empty argv" "p.yaml:4:13: argv is an empty list; expected a list of at least one text" 'tasks:\n  a: {argv: []}'
 file "a number for a map" "retry is '3'; expected a map of its keys, like {times: 3}" 'tasks:\n  a: {run: x, retry: 3}'
 file "a key of another tool" "a task has no key 'depends_on'; expected needs: [TASK]" 'tasks:\n  a: {run: x}\n  b: {run: x, depends_on: [a]}'
-file "a merge key" "merge keys (<<) are not read" 'tasks:\n  a: &a {run: x}\n  b: {<<: *a}'
+file "a merge key with a number" "p.yaml:5:7: << takes a map, *NAME of one, or a list" 'tasks:\n  a: &a {run: x}\n  b: {<<: [*a, 3]}'
+file "no such template" "p.yaml:4:16: there is no template 'u'; expected a name under templates:" 'tasks:\n  a: {extends: u, run: x}\ntemplates: {t: {timeout: 1m}}'
+file "an end that is none" "no task ends as 'done'; expected succeeded, failed" 'tasks:\n  a: {run: x}\n  b: {run: x, needs: [{task: a, states: [done]}]}'
 file "no time at all" "timeout is '0s'; expected never or a duration like 10s, above zero" 'tasks:\n  a: {run: x, timeout: 0s}'
 file "a name of 65 characters" "at most 64" "tasks:\n  $(printf 'x%.0s' $(seq 65)): {run: x}"
 file "a schedule" "p.yaml:3:21: cron: hour 24 is not within 0-23; midnight is 0" 'schedule: {cron: "0 24 * * *"}\ntasks:\n  a: {run: x}'
