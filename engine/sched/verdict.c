@@ -56,7 +56,7 @@ static void look_at(const struct fr_sched *s, uint32_t t, uint32_t i, uint32_t i
                  c[FR_ST_STOP_UNPROVEN] + c[FR_ST_UPSTREAM_FAILED] >
              0;
     e->failed = e->bad && !s->plan->tasks[need].spec->best_effort;
-    e->good = c[FR_ST_SUCCEEDED] > 0;
+    e->good = c[FR_ST_SUCCEEDED] > 0 && s->plan->tasks[need].count > 0;
 }
 
 enum fr_state_of worst_state(const uint32_t *count)

@@ -4,7 +4,7 @@
 enum { CHAIN_MAX = 64 /* templates that extend each other */ };
 
 struct template_state {
-    bool open;                    /* it is being put together */
+    bool open, tried;             /* it is being, or has been put together */
     const struct fr_yaml *merged; /* NULL: not yet */
 };
 
@@ -32,8 +32,8 @@ static struct fr_yaml *new_map(struct templates *t, const struct fr_yaml *like, 
     return n == 0 || (map->pairs != NULL && map->sorted != NULL) ? map : NULL;
 }
 
-/* The pairs of base, and over them those of over: maps are merged, null removes, anything else
- * replaces. extends: of over is left out. */
+/* The pairs of base, and over them those of over: maps are merged, null removes what there is,
+ * anything else replaces. extends: of over is left out. */
 static const struct fr_yaml *merge(struct templates *t, const struct fr_yaml *base,
                                    const struct fr_yaml *over)
 {
@@ -43,7 +43,7 @@ static const struct fr_yaml *merge(struct templates *t, const struct fr_yaml *ba
         struct fr_yaml_pair pair = base->pairs[i];
         const struct fr_yaml_pair *other = fr_yaml_find(over, pair.key.p);
 
-        if (other != NULL && other->value->kind == FR_YAML_NULL)
+        if ((other != NULL ? other : &pair)->value->kind == FR_YAML_NULL)
             continue;
         if (other != NULL && other->value->kind == FR_YAML_MAP && pair.value->kind == FR_YAML_MAP) {
             pair.value = (struct fr_yaml *)merge(t, pair.value, other->value);
@@ -56,7 +56,7 @@ static const struct fr_yaml *merge(struct templates *t, const struct fr_yaml *ba
     }
     for (size_t i = 0; map != NULL && i < over->n; i++)
         if (fr_yaml_find(base, over->pairs[i].key.p) == NULL &&
-            !fr_str_is(over->pairs[i].key, "extends"))
+            over->pairs[i].value->kind != FR_YAML_NULL && !fr_str_is(over->pairs[i].key, "extends"))
             map->pairs[map->n++] = over->pairs[i];
     if (map != NULL)
         fr_yaml_sort(map);
@@ -88,8 +88,8 @@ static const struct fr_yaml *template_of(struct templates *t, const struct fr_ya
                  name);
         return NULL;
     }
-    if (state->merged == NULL && pair->value->kind == FR_YAML_MAP) {
-        state->open = true;
+    if (!state->tried && pair->value->kind == FR_YAML_MAP) {
+        state->open = state->tried = true;
         t->depth++;
         state->merged = extended(t, pair->value);
         t->depth--;
@@ -137,6 +137,8 @@ void expand_templates(struct loader *l, const struct fr_yaml *root)
             (merged = extended(&t, pair->value)) != NULL)
             pair->value = (struct fr_yaml *)merged;
     }
+    for (size_t i = 0; t.map != NULL && i < t.map->n; i++) /* those that no task extends, too */
+        (void)template_of(&t, t.map->pairs[i].value, t.map->pairs[i].key.p);
 }
 
 /* What tasks take of them is read with the tasks. */

@@ -89,7 +89,8 @@ static enum say say_of(const struct world *w, uint32_t t, uint32_t item)
             continue;
         bad += is_bad;
         counted_failed += is_failed;
-        good += count_of(w, t, item, need, FR_ST_SUCCEEDED);
+        if (w->plan->tasks[need].count > 0)
+            good += count_of(w, t, item, need, FR_ST_SUCCEEDED);
         failed += is_failed && spec->run_if == FR_RUN_IF_SUCCESS;
     }
     skips += spec->run_if == FR_RUN_IF_FAILURE && bad == 0;

@@ -35,6 +35,7 @@ static const struct {
     {"any: none did, and none failed", "a: when; b: when; c: a b any", UP "no.0 no.1",
      "succeeded kkk"},
     {"any: none did, and all are best_effort", "a: best; c: a any", UP "exit1.0", "succeeded fk"},
+    {"any: a task without rows is none", "a; e: items=0; c: e any", UP "exit0.0", "succeeded sk"},
     {"any: one instance of three", "a: items=3; c: a any", UP "exit1.0 exit0.1 exit1.2 exit0.3",
      "failed fsfs"},
     {"any: item by item", "a: items=2; c: items=2 =a any", UP "exit1.0 exit0.1 exit0.3",

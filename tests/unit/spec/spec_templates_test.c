@@ -65,6 +65,14 @@ static const struct {
     {"unknown", "templates: {base: {run: x}}\ntasks: {a: {extends: bsae, run: y}}",
      "p.yaml:2:22: there is no template 'bsae'; expected a name under templates:; did you mean "
      "'base'?"},
+    {"null of what there is not",
+     "templates: {t: {run: x, retry: {times: 2}}, z: {timeout: ~}}\n"
+     "tasks: {a: {extends: [z, t], grace: ~}, b: {extends: [t, z]}}",
+     "a(x,2,0) b(x,2,0)"},
+    {"unknown, in one that is not used", "templates: {t: {extends: u}}\ntasks: {a: {run: y}}",
+     "p.yaml:1:26: there is no template 'u'; expected a name under templates:"},
+    {"itself, not used", "templates: {t: {extends: t}}\ntasks: {a: {run: y}}",
+     "p.yaml:1:26: template 't' extends itself"},
     {"unknown, of none", "tasks: {a: {extends: t, run: y}}",
      "p.yaml:1:22: there is no template 't'; expected a name under templates:"},
     {"itself", "templates: {t: {extends: t, run: x}}\ntasks: {a: {extends: t, run: y}}",
