@@ -49,16 +49,28 @@ static size_t task_at(const struct fr_inst_rows *insts, size_t i)
 
 /* ---- tasks ---- */
 
-static void print_row(const struct fr_inst_row *r, int wide)
+/* The columns of an instance, its outputs left out: those in front of them, and that behind. */
+static void print_begin(const struct fr_inst_row *r, int wide)
 {
     char time[24];
 
+    cli_took(r->started_wall, r->ended_wall, time);
+    fr_print("%-*s  %-15s  %8lld  %8s", wide, r->key, fr_state_name(r->state),
+             (long long)cli_began(r), time);
+}
+
+static void print_reason(const struct fr_inst_row *r)
+{
+    fr_print("%s%s%s\n", r->reason[0] != '\0' ? "  " : "", r->reason,
+             r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
+}
+
+static void print_row(const struct fr_inst_row *r, int wide)
+{
     if (r->hook[0] != '\0' && r->state == FR_ST_SKIPPED)
         return;
-    cli_took(r->started_wall, r->ended_wall, time);
-    fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, fr_state_name(r->state),
-             (long long)cli_began(r), time, r->reason[0] != '\0' ? "  " : "", r->reason,
-             r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
+    print_begin(r, wide);
+    print_reason(r);
 }
 
 /* A task of n instances in a row: the state that shows of all, and how many are in which. */
@@ -182,18 +194,13 @@ static int width_of(const struct items *it, const char *name)
 static void print_item(const struct items *it, const struct fr_inst_row *r, int wide,
                        const int *widths)
 {
-    char time[24];
-
-    cli_took(r->started_wall, r->ended_wall, time);
-    fr_print("%-*s  %-15s  %8lld  %8s", wide, r->key, fr_state_name(r->state),
-             (long long)cli_began(r), time);
+    print_begin(r, wide);
     for (size_t k = 0; k < it->n_names; k++) {
         char text[VALUE_WIDE + 4];
 
         fr_print("  %*s", widths[k], value_of(it, r->idx, it->names[k], text));
     }
-    fr_print("%s%s%s\n", r->reason[0] != '\0' ? "  " : "", r->reason,
-             r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
+    print_reason(r);
 }
 
 static void print_table(const struct items *it, int *widths)

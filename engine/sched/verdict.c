@@ -61,13 +61,9 @@ static void look_at(const struct fr_sched *s, uint32_t t, uint32_t i, uint32_t i
 
 enum fr_state_of worst_state(const uint32_t *count)
 {
-    static const unsigned char order[] = {
-        FR_ST_STOP_UNPROVEN, FR_ST_FAILED,          FR_ST_TIMED_OUT, FR_ST_LOST,
-        FR_ST_CANCELLED,     FR_ST_UPSTREAM_FAILED, FR_ST_SUCCEEDED, FR_ST_SKIPPED};
-
-    for (size_t i = 0; i < sizeof(order); i++)
-        if (count[order[i]] > 0)
-            return (enum fr_state_of)order[i];
+    for (int c = 0; c < FR_ST_N; c++)
+        if (fr_state_ended(fr_state_at(c)) && count[fr_state_at(c)] > 0)
+            return fr_state_at(c);
     return FR_ST_WAITING;
 }
 
