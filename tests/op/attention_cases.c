@@ -109,6 +109,7 @@ static void bind_head(struct op_case *c, struct tr_xent *a, enum tr_dtype t, con
 static void xent_chunk(enum tr_dtype t, enum tr_dtype wt, const int64_t *size, bool first,
                        bool grad)
 {
+    enum tr_dtype kept = t == TR_F16 ? TR_F32 : t; /* p is of one type or the other */
     int64_t T = size[0], H = size[1], rows = size[2];
     static const int64_t targets[] = {5, -1, 3, 70, 4, 0, -1};
     struct tr_xent a[OP_BACKENDS] = {0};
@@ -130,7 +131,8 @@ static void xent_chunk(enum tr_dtype t, enum tr_dtype wt, const int64_t *size, b
                 .loose = most * loose);
         OP_BIND(c, a, state.target_row, state, t, {T, H}, .gap = 2);
     } else if (first) {
-        OP_BIND(c, a, z, OP_OUT, TR_F32, {T, rows}, .gap = 3, .loose = 4);
+        OP_BIND(c, a, p, OP_OUT, kept, {T, rows}, .gap = 3, .loose = kept == TR_F32 ? 16 : 4);
+        OP_BIND(c, a, top, OP_OUT, TR_F32, {T}, .loose = 4);
     }
     OP_BIND(c, a, F, OP_IN, t, {T, H}, .gap = 3, .scale = wt == TR_F8_E4M3 ? 0.05 : 1);
     bind_head(c, a, wt, size);
@@ -169,18 +171,19 @@ static void xent_finish(enum tr_dtype t, enum tr_dtype out, int64_t T, int64_t H
     OP_RUN(c, xent_finish, a);
 }
 
-static void xent_bwd(enum tr_dtype t, int64_t T, int64_t rows)
+static void xent_bwd(enum tr_dtype t, enum tr_dtype kept, int64_t T, int64_t rows)
 {
     static const int64_t targets[] = {5, -1, 3, 70, 4, 0, -1};
     struct tr_xent_grad a[OP_BACKENDS] = {0};
     struct op_case *c;
     char what[96];
 
-    snprintf(what, sizeof what, "xent_bwd %s %lld %lld", tr_dtype_name(t), (long long)T,
-             (long long)rows);
+    snprintf(what, sizeof what, "xent_bwd %s %s %lld %lld", tr_dtype_name(t), tr_dtype_name(kept),
+             (long long)T, (long long)rows);
     op_begin(&c, what);
     OP_BIND(c, a, dz, OP_OUT, t, {T, rows}, .gap = 2, .loose = 16);
-    OP_BIND(c, a, z, OP_IN, TR_F32, {T, rows}, .gap = 1);
+    OP_BIND(c, a, p, OP_IN, kept, {T, rows}, .gap = 1);
+    OP_BIND(c, a, top, OP_IN, TR_F32, {T});
     OP_BIND(c, a, m, OP_IN, TR_F32, {T}, .shift = 1);
     OP_BIND(c, a, l, OP_IN, TR_F32, {T}, .shift = 2);
     OP_BIND(c, a, targets, OP_IN, TR_I32, {T}, .ints = targets, .count = 7);
@@ -254,7 +257,9 @@ void op_loss_cases(void)
             if (op_types[t] != TR_F32)
                 xent_finish(op_types[t], TR_F32, sizes[s][0], sizes[s][1], true);
             xent_finish(op_types[t], op_types[t], sizes[s][0], sizes[s][1], false);
-            xent_bwd(op_types[t], sizes[s][0], sizes[s][2]);
+            xent_bwd(op_types[t], op_types[t], sizes[s][0], sizes[s][2]);
+            if (op_types[t] != TR_F32)
+                xent_bwd(op_types[t], TR_F32, sizes[s][0], sizes[s][2]);
             swiglu(op_types[t], sizes[s][0], sizes[s][2], false);
         }
         for (int s = 0; s < 2; s++)

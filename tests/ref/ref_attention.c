@@ -156,9 +156,11 @@ static void chunk_row(const struct tr_xent *a, int64_t t, double *z)
         for (int64_t k = 0; k < H; k++)
             z[v] += ref_at(&a->F, t, k) * ref_weight(&a->w, v, k);
         max = fmax(max, z[v]);
-        if (!tr_view_absent(a->z))
-            ref_put(&a->z, t, v, z[v]);
     }
+    for (int64_t v = 0; v < rows && !tr_view_absent(a->p); v++)
+        ref_put(&a->p, t, v, exp(z[v] - max));
+    if (!tr_view_absent(a->top))
+        ref_put(&a->top, t, 0, max);
     keep = a->first ? 0 : exp(old - max);
     l = a->first ? 0 : ref_at(&s->l, t, 0) * keep;
     for (int64_t v = 0; v < rows; v++)
@@ -225,7 +227,8 @@ enum fr_rc ref_xent_bwd(void *self, struct tr_queue *q, const struct tr_xent_gra
     for (int64_t t = 0; t < a->dz.shape[0]; t++)
         for (int64_t v = 0; v < a->dz.shape[1]; v++) {
             int64_t target = ref_int(&a->targets, t, 0);
-            double p = exp(ref_at(&a->z, t, v) - ref_at(&a->m, t, 0)) / ref_at(&a->l, t, 0);
+            double shrink = exp(ref_at(&a->top, t, 0) - ref_at(&a->m, t, 0));
+            double p = ref_at(&a->p, t, v) * shrink / ref_at(&a->l, t, 0);
 
             ref_put(&a->dz, t, v, target < 0 ? 0 : a->scale * (p - (target == a->row0 + v)));
         }

@@ -268,14 +268,16 @@ void tr_check_xent_chunk(struct tr_check *c, const struct tr_xent *a)
     const struct tr_need needs[] = {
         {"F", &a->F, C, 2, {T, H}},
         {"targets", &a->targets, I32 | FEW, 1, {T}},
-        {"z", &a->z, S | OUT | OPT, 2, {T, a->w.w.shape[0]}},
+        {"p", &a->p, C_OR_S | OUT | OPT, 2, {T, a->w.w.shape[0]}},
+        {"top", &a->top, S | OUT | FEW | OPT, 1, {T}},
     };
 
-    tr_check_that(c, tr_view_absent(a->z) || tr_view_absent(a->state.acc), "z stands beside acc");
+    tr_check_that(c, tr_view_absent(a->p) || tr_view_absent(a->state.acc), "p stands beside acc");
+    tr_check_that(c, tr_view_absent(a->p) == tr_view_absent(a->top), "p and top come together");
     tr_check_product(c, T, H, a->w.w.shape[0]);
     if (!tr_view_absent(a->state.acc)) /* exp(z - m) Wc too */
         c->cost.flop *= 2;
-    tr_check_views(c, a->F.dtype, a->w.w.dtype, needs, 3);
+    tr_check_views(c, a->F.dtype, a->w.w.dtype, needs, 4);
     tr_check_weight(c, &a->w, a->w.w.shape[0], H);
     check_state(c, &a->state, FEW | (a->first ? OUT : ADD), a->F.shape);
 }
@@ -284,11 +286,9 @@ void tr_check_xent_bwd(struct tr_check *c, const struct tr_xent_grad *a)
 {
     int64_t T = a->dz.shape[0], rows = a->dz.shape[1];
     const struct tr_need needs[] = {
-        {"dz", &a->dz, C | OUT, 2, {T, rows}},
-        {"z", &a->z, S, 2, {T, rows}},
-        {"m", &a->m, S | FEW, 1, {T}},
-        {"l", &a->l, S | FEW, 1, {T}},
-        {"targets", &a->targets, I32 | FEW, 1, {T}},
+        {"dz", &a->dz, C | OUT, 2, {T, rows}}, {"p", &a->p, C_OR_S, 2, {T, rows}},
+        {"top", &a->top, S | FEW, 1, {T}},     {"m", &a->m, S | FEW, 1, {T}},
+        {"l", &a->l, S | FEW, 1, {T}},         {"targets", &a->targets, I32 | FEW, 1, {T}},
     };
 
     VIEWS(c, a->dz, needs);

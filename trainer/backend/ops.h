@@ -238,10 +238,11 @@ struct tr_swiglu_grad {
 
 /*
  * Cross-entropy over a vocabulary that comes in chunks of rows (each once, in any fixed order).
- * xent_chunk, logits = F Wc^T never stored whole unless z is given: for each t keeps m = max of
- * them, l = sum exp(logit-m), acc = sum exp(logit-m) Wc, and from the chunk that holds the target
- * its logit and its row. exp(logit-m) may be rounded to C as a factor of acc. first: the state is
- * begun, whatever it held.
+ * xent_chunk, logits = F Wc^T never stored whole: for each t keeps m = max of them, l = sum
+ * exp(logit-m), acc = sum exp(logit-m) Wc, and from the chunk that holds the target its logit and
+ * its row. exp(logit-m) may be rounded to C as a factor of acc. first: the state is begun, whatever
+ * it held. With p, for xent_bwd: p = exp(logit-m) of this chunk's rows, and top = that m, the
+ * largest logit of this chunk and those before it.
  */
 struct tr_xent_state {
     struct tr_view m;            /* (T) f32* */
@@ -253,7 +254,8 @@ struct tr_xent_state {
 
 struct tr_xent {
     struct tr_xent_state state; /* += */
-    struct tr_view z;           /* (T, rows) f32* = optional, without acc: for xent_bwd */
+    struct tr_view p;           /* (T, rows) C or f32* = optional, without acc */
+    struct tr_view top;         /* (T) f32* = with p */
     struct tr_view F;           /* (T, H) C in */
     struct tr_weight w;         /* (rows, H) C in */
     int64_t row0;               /* vocabulary index of w's first row */
@@ -272,13 +274,14 @@ struct tr_xent_finish {
     double scale;               /* 1 / number of targets of the step */
 };
 
-/* xent_bwd: the gradient of a chunk's logits z = F Wc^T, for a head that is trained:
- * dz[t, v] = scale * (exp(z[t, v] - m[t]) / l[t] - [targets[t] == row0 + v]), m and l those of the
- * whole vocabulary. Rows without a target get zeros. dz may be z. Then dF += dz Wc, dWc += dz^T F.
- */
+/* xent_bwd: the gradient of a chunk's logits z = F Wc^T, for a head that is trained, from p and
+ * top of xent_chunk: dz[t, v] = scale * (p[t, v] * exp(top[t] - m[t]) / l[t] - [targets[t] == row0
+ * + v]), m and l those of the whole vocabulary. Rows without a target get zeros. dz may be p. Then
+ * dF += dz Wc, dWc += dz^T F. */
 struct tr_xent_grad {
     struct tr_view dz;      /* (T, rows) C = */
-    struct tr_view z;       /* (T, rows) f32* in */
+    struct tr_view p;       /* (T, rows) C or f32* in */
+    struct tr_view top;     /* (T) f32* in */
     struct tr_view m, l;    /* (T) f32* in */
     struct tr_view targets; /* (T) i32 in */
     int64_t row0;

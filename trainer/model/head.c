@@ -51,11 +51,15 @@ static struct tr_xent_state carve_state(const struct tr_head_opts *o, struct tr_
     return s;
 }
 
-/* The logits of a chunk, from its forward to its backward if the block keeps them. */
-static struct tr_view carve_logits(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
-                                   int64_t n)
+/* The exponentials of chunk i's logits, from its forward to its backward if the block keeps them.
+ * They are at most 1: in f16, half of the smallest ones would be 0. */
+static void carve_exp(const struct tr_head_opts *o, struct tr_ctx *ctx, int i, struct tr_xent *c)
 {
-    return tr_carve2(&ctx->work, ctx->sum, n, rows_of(o, i));
+    int64_t n = c->F.shape[0];
+
+    c->p =
+        tr_carve2(&ctx->work, ctx->compute == TR_F16 ? ctx->sum : ctx->compute, n, rows_of(o, i));
+    c->top = tr_carve1(&ctx->work, ctx->sum, n);
 }
 
 /* The scores are copied from the workspace; the caller syncs before its next use. */
@@ -92,7 +96,7 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
         c.first = i == 0;
         if (ctx->kept != NULL && o->trained) {
             tr_keep(ctx, false);
-            c.z = carve_logits(o, ctx, i, n);
+            carve_exp(o, ctx, i, &c);
             tr_keep_end(ctx);
         }
         TR_RUN(ctx, xent_chunk, &c);
@@ -109,35 +113,40 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     ctx->work.used = mark;
 }
 
-/* F (scored, H) is the head's input; dF f32*. */
+/* chunk.F (scored, H) is the head's input, chunk.state for logits that were not kept; dF f32*. */
 struct head_grad {
     const struct tr_saved *saved;
-    struct tr_view F, dF;
+    struct tr_xent chunk;
+    struct tr_view dF;
 };
 
 /* The gradients of chunk i, and dF += its part, = for the first. */
-static void chunk_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
-                      const struct head_grad *h)
+static void chunk_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx, int i, struct head_grad *h)
 {
-    int64_t n = h->F.shape[0], rows = rows_of(o, i);
+    struct tr_xent *c = &h->chunk;
+    int64_t n = c->F.shape[0];
     size_t mark = ctx->work.used;
-    struct tr_view z, dz, dw = tr_grads_view(ctx->grads, o->chunk0 + i, 0);
-    struct tr_gemm logits = {.a = h->F, .b = chunk_weight(o, ctx, i), .trans_b = true, .alpha = 1};
-    struct tr_gemm x = {.c = h->dF, .b = logits.b, .alpha = 1, .beta = i > 0 ? 1.0F : 0.0F};
-    struct tr_gemm w = {.c = dw, .b = {.w = h->F}, .trans_a = true, .alpha = 1};
+    struct tr_view dz, dw = tr_grads_view(ctx->grads, o->chunk0 + i, 0);
+    struct tr_gemm x = {.c = h->dF, .alpha = 1, .beta = i > 0 ? 1.0F : 0.0F};
+    struct tr_gemm w = {.c = dw, .b = {.w = c->F}, .trans_a = true, .alpha = 1};
 
+    c->w = x.b = chunk_weight(o, ctx, i);
+    c->row0 = i * o->rows;
+    c->first = i == 0;
     tr_keep(ctx, true);
-    logits.c = z = dz = carve_logits(o, ctx, i, n);
-    TR_RUN(ctx, gemm, &logits);
+    carve_exp(o, ctx, i, c);
+    TR_RUN(ctx, xent_chunk, c);
     tr_keep_end(ctx);
-    if (ctx->compute != ctx->sum)
-        dz = tr_carve2(&ctx->work, ctx->compute, n, rows);
+    dz = c->p;
+    if (dz.dtype != ctx->compute)
+        dz = tr_carve2(&ctx->work, ctx->compute, n, rows_of(o, i));
     struct tr_xent_grad g = {.dz = dz,
-                             .z = z,
+                             .p = c->p,
+                             .top = c->top,
                              .m = tr_view_rows(h->saved->m, 0, n),
                              .l = tr_view_rows(h->saved->l, 0, n),
                              .targets = ctx->tokens->targets,
-                             .row0 = i * o->rows,
+                             .row0 = c->row0,
                              .scale = ctx->loss_scale};
 
     x.a = w.a = dz;
@@ -154,9 +163,12 @@ static void chunk_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
 static void trained_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx,
                         const struct tr_saved *saved, struct tr_view F, struct tr_view dF)
 {
-    struct head_grad h = {saved, F, dF};
+    struct head_grad h = {saved, {.F = F, .targets = ctx->tokens->targets}, dF};
     struct tr_cast round = {.y = dF};
 
+    h.chunk.state.m = tr_carve1(&ctx->work, ctx->sum, F.shape[0]);
+    h.chunk.state.l = tr_carve1(&ctx->work, ctx->sum, F.shape[0]);
+    h.chunk.state.target_logit = tr_carve1(&ctx->work, ctx->sum, F.shape[0]);
     if (ctx->compute != ctx->sum)
         h.dF = tr_carve2(&ctx->work, ctx->sum, F.shape[0], o->H);
     for (int i = 0; i < o->chunks; i++) {

@@ -1,5 +1,5 @@
-/* Cross-entropy over chunks of the vocabulary: unless the caller keeps them, a chunk's logits exist
- * for a few hundred tokens at a time. */
+/* Cross-entropy over chunks of the vocabulary: a chunk's logits exist for a few hundred tokens at a
+ * time. */
 #include "trainer/backend/cpu/cpu.h"
 
 #include <math.h>
@@ -7,9 +7,8 @@
 
 enum { LOGITS = 1 << 22, TOKENS_MIN = 64 }; /* f32 logits at once; tokens at once, at least */
 
-/* Updates maximum and sum of token t; turns its logits into exp(logit - m), in `lane` (rows) if
- * they are to stay. */
-static void softmax(const struct tr_xent *a, int64_t t, float *z, float *lane)
+/* Updates maximum and sum of token t; turns its logits into exp(logit - m). */
+static void softmax(const struct tr_xent *a, int64_t t, float *z)
 {
     const struct tr_xent_state *s = &a->state;
     int64_t rows = a->w.w.shape[0], H = a->F.shape[1];
@@ -27,8 +26,6 @@ static void softmax(const struct tr_xent *a, int64_t t, float *z, float *lane)
     }
     if (target >= 0 && at >= 0 && at < rows)
         *logit = z[at];
-    if (!tr_view_absent(a->z))
-        z = memcpy(lane, z, (size_t)rows * sizeof *z);
     *l = (a->first ? 0 : *l * keep) + cpu_exp_sum(z, max, rows);
     *m = max;
     if (tr_view_absent(s->acc))
@@ -76,10 +73,12 @@ struct span {
     float *lanes;
 };
 
-/* Floats of a thread: a row of the weight, or logits that are changed. */
-static int64_t lane_floats(const struct tr_xent *a)
+/* p of token t, from exp(logit - m), unless that is its place. */
+static void keep_exp(const struct tr_xent *a, int64_t t, const float *z)
 {
-    return tr_view_absent(a->z) ? a->F.shape[1] : a->w.w.shape[0];
+    ((float *)a->top.p)[t] = ((const float *)a->state.m.p)[t];
+    if (a->p.dtype != TR_F32)
+        cpu_store(&a->p, t, 0, z, a->w.w.shape[0]);
 }
 
 static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct span *s,
@@ -97,11 +96,13 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
         return rc;
 #pragma omp parallel for num_threads(cpu->threads) if (n * rows > CPU_SMALL)
     for (int64_t i = 0; i < n; i++) {
-        float *z = (float *)s->z.p + i * s->z.ld, *lane = cpu_lane(s->lanes, lane_floats(a));
+        float *z = (float *)s->z.p + i * s->z.ld;
 
-        softmax(a, s->begin + i, z, lane);
+        softmax(a, s->begin + i, z);
+        if (!tr_view_absent(a->p))
+            keep_exp(a, s->begin + i, z);
         if (grad)
-            keep_row(a, s->begin + i, lane);
+            keep_row(a, s->begin + i, cpu_lane(s->lanes, a->F.shape[1]));
         if (grad && half)
             halve(z, rows);
     }
@@ -116,24 +117,30 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
     return cpu_product(cpu, q, &g, err);
 }
 
+/* Whether the logits are written to p, where their exponentials stay. */
+static bool in_place(const struct tr_xent *a)
+{
+    return !tr_view_absent(a->p) && a->p.dtype == TR_F32;
+}
+
 /* The number of tokens whose logits exist at once. */
 static int64_t xent_step(const struct tr_xent *a)
 {
     int64_t rows = a->w.w.shape[0], T = a->F.shape[0];
     int64_t step = rows > 0 && LOGITS / rows > TOKENS_MIN ? LOGITS / rows : TOKENS_MIN;
 
-    return step < T && tr_view_absent(a->z) ? step : T;
+    return step < T && !in_place(a) ? step : T;
 }
 
-/* Logits in the scratch, in front of the threads' lanes: none if the caller keeps them. */
+/* Logits in the scratch, in front of the threads' lanes. */
 static int64_t logits_of(const struct tr_xent *a)
 {
-    return tr_view_absent(a->z) ? xent_step(a) * a->w.w.shape[0] : 0;
+    return in_place(a) ? 0 : xent_step(a) * a->w.w.shape[0];
 }
 
 size_t cpu_xent_bytes(const struct cpu *cpu, const struct tr_xent *a)
 {
-    return (size_t)(logits_of(a) + cpu->threads * (lane_floats(a) + 16)) * sizeof(float);
+    return (size_t)(logits_of(a) + cpu->threads * (a->F.shape[1] + 16)) * sizeof(float);
 }
 
 enum fr_rc tr_cpu_xent_chunk(void *self, struct tr_queue *q, const struct tr_xent *a,
@@ -148,9 +155,9 @@ enum fr_rc tr_cpu_xent_chunk(void *self, struct tr_queue *q, const struct tr_xen
         return fr_fail(err, FR_SHAPE, "xent_chunk: a chunk without rows");
     rc = cpu_work(q, CPU_WORK_OP, cpu_xent_bytes(cpu, a), &work, err);
     for (int64_t t = 0; t < T && rc == FR_OK; t += step) {
-        struct span s = {a, t, cpu_least(t + step, T), a->z, (float *)work + logits_of(a)};
+        struct span s = {a, t, cpu_least(t + step, T), a->p, (float *)work + logits_of(a)};
 
-        if (tr_view_absent(a->z))
+        if (!in_place(a))
             s.z = tr_view2(work, TR_F32, s.end - t, rows);
         rc = some_tokens(cpu, q, &s, err);
     }
@@ -222,9 +229,10 @@ enum fr_rc tr_cpu_xent_bwd(void *self, struct tr_queue *q, const struct tr_xent_
         if (target < 0) {
             memset(z, 0, (size_t)rows * sizeof *z);
         } else {
-            cpu_load(z, &a->z, t, 0, rows);
-            (void)cpu_exp_sum(z, ((const float *)a->m.p)[t], rows);
-            cpu_scale(z, (float)(a->scale / ((const float *)a->l.p)[t]), rows);
+            float shrink = expf(((const float *)a->top.p)[t] - ((const float *)a->m.p)[t]);
+
+            cpu_load(z, &a->p, t, 0, rows);
+            cpu_scale(z, (float)(a->scale * shrink / ((const float *)a->l.p)[t]), rows);
             if (at >= 0 && at < rows)
                 z[at] -= (float)a->scale;
         }

@@ -7,7 +7,7 @@
  * target); a block owns a token and moves these three once; the limit is the bandwidth. loss = m +
  * log(l) - logit of the target. One block sums it in f64 with t in a fixed order, one token a
  * thread at a time (20 bytes of each). All are 0 for a token without a target. xent_bwd ("="): a
- * thread owns a chunk of dz and reads z once; the limit is the bandwidth. The target's logit, and
+ * thread owns a chunk of dz and reads p once; the limit is the bandwidth. The target's logit, and
  * the last logits of a row whose length is no multiple of 8, move one by one.
  *
  * cuda_gemm computes the two products, 4*T*H*rows FLOP a chunk; their limit is the matrix rate. In
@@ -25,7 +25,7 @@ enum { LOGITS = 1 << 25, ROWS_MIN = 64 }; /* logits in the workspace; at least s
 
 struct softmax {
     struct tr_weight w;
-    float *m, *l, *logit;
+    float *m, *l, *logit, *top; /* top: NULL unless p is kept */
     const int32_t *targets;
     int64_t rows, row0, H;
     bool first;
@@ -84,10 +84,10 @@ __device__ __forceinline__ void load_logits(float (&x)[CHUNK], const float *z, i
         x[i] = i < n ? x[i] : -INFINITY;
 }
 
-template <class T>
+template <class T, class P>
 __global__ void __launch_bounds__(CUDA_THREADS)
     xent_softmax_kernel(const __grid_constant__ struct softmax a, struct rows<const float> z,
-                        struct rows<T> p, struct rows<float> acc, struct rows<T> target_row)
+                        struct rows<P> p, struct rows<float> acc, struct rows<T> target_row)
 {
     DEV_SHARED(float, part, [32]);
     DEV_SHARED(float, parts, [32]);
@@ -124,6 +124,8 @@ __global__ void __launch_bounds__(CUDA_THREADS)
     if (threadIdx.x == 0) {
         a.l[t] = (a.first ? 0 : a.l[t] * keep) + sum;
         a.m[t] = max;
+        if (a.top != NULL)
+            a.top[t] = max;
         if (a.targets[t] >= 0 && at >= 0 && at < a.rows)
             a.logit[t] = *z.at(t, at);
         else if (a.first)
@@ -133,22 +135,34 @@ __global__ void __launch_bounds__(CUDA_THREADS)
         keep_token<T>(a, acc, target_row, t, keep);
 }
 
-/* Some tokens of a call, and the workspace: z, followed by p. */
+/* Some tokens of a call, z in the workspace, and p: there too, or where the caller keeps it. */
 struct part {
     int64_t begin, n;
     struct tr_view z, p;
 };
 
+/* acc and row: the state's, or nothing. */
+template <class T, class P>
+static enum fr_rc softmax_rows(struct tr_queue *q, const struct softmax &s, const struct part *x,
+                               const struct tr_view (&state)[2], struct fr_err *err)
+{
+    return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err, xent_softmax_kernel<T, P>,
+                       s, cuda_rows<const float>(x->z), cuda_rows<P>(x->p),
+                       cuda_rows<float>(state[0]), cuda_rows<T>(state[1]));
+}
+
 static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struct tr_xent *a,
                               const struct part *x, struct fr_err *err)
 {
     bool grad = a->state.acc.p != NULL;
-    struct tr_view none = {}, acc = grad ? tr_view_rows(a->state.acc, x->begin, x->n) : none;
-    struct tr_view row = grad ? tr_view_rows(a->state.target_row, x->begin, x->n) : none;
+    const struct tr_view state[2] = {
+        grad ? tr_view_rows(a->state.acc, x->begin, x->n) : tr_view{},
+        grad ? tr_view_rows(a->state.target_row, x->begin, x->n) : tr_view{}};
     struct softmax s = {a->w,
                         static_cast<float *>(a->state.m.p) + x->begin,
                         static_cast<float *>(a->state.l.p) + x->begin,
                         static_cast<float *>(a->state.target_logit.p) + x->begin,
+                        a->top.p != NULL ? static_cast<float *>(a->top.p) + x->begin : NULL,
                         static_cast<const int32_t *>(a->targets.p) + x->begin,
                         a->w.w.shape[0],
                         a->row0,
@@ -167,13 +181,12 @@ static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struc
     rc = cuda_float(a->F.dtype, [&](auto t) {
         using T = decltype(t);
 
-        return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err, xent_softmax_kernel<T>,
-                           s, cuda_rows<const float>(x->z), cuda_rows<T>(grad ? x->p : none),
-                           cuda_rows<float>(acc), cuda_rows<T>(row));
+        return x->p.dtype == TR_F32 ? softmax_rows<T, float>(q, s, x, state, err)
+                                    : softmax_rows<T, T>(q, s, x, state, err);
     });
     if (rc != FR_OK || !grad)
         return rc;
-    g.c = acc;
+    g.c = state[0];
     g.a = x->p;
     g.trans_b = false;
     g.beta = 1;
@@ -203,17 +216,19 @@ enum fr_rc tr_cuda_xent_chunk(struct cuda *cuda, struct tr_queue *q, const struc
     if (T == 0)
         return FR_OK;
     step = LOGITS / rows > least ? LOGITS / rows : least;
-    step = step < T && a->z.p == NULL ? step : T;
-    z = a->z.p != NULL ? 0 : ((size_t)(step * wide) * sizeof(float) + 255) / 256 * 256;
-    p = a->z.p != NULL ? 0 : (size_t)(step * wide) * tr_dtype_bytes(a->F.dtype);
+    step = step < T ? step : T;
+    z = ((size_t)(step * wide) * sizeof(float) + 255) / 256 * 256;
+    p = a->state.acc.p != NULL ? (size_t)(step * wide) * tr_dtype_bytes(a->F.dtype) : 0;
     rc = cuda_work(q, LT_WORKSPACE + z + p, &work, err);
     for (int64_t t = 0; t < T && rc == FR_OK; t += step) {
         int64_t n = T - t < step ? T - t : step;
         char *room = static_cast<char *>(work) + LT_WORKSPACE;
-        struct part x = {t, n, table(room, TR_F32, n, rows), table(room + z, a->F.dtype, n, rows)};
+        struct part x = {t, n, table(room, TR_F32, n, rows), {}};
 
-        if (a->z.p != NULL)
-            x.z = a->z;
+        if (a->p.p != NULL)
+            x.p = tr_view_rows(a->p, t, n);
+        else if (p > 0)
+            x.p = table(room + z, a->F.dtype, n, rows);
         rc = some_tokens(cuda, q, a, &x, err);
     }
     return rc;
@@ -307,40 +322,53 @@ enum fr_rc tr_cuda_xent_finish(struct cuda *cuda, struct tr_queue *q,
     });
 }
 
-template <class T>
-__global__ void xent_bwd_kernel(struct rows<T> dz, struct rows<const float> z, const float *m,
-                                const float *l, const int32_t *targets, int64_t row0, float scale,
+/* Of a chunk's tokens. */
+struct whole {
+    const float *top, *m, *l;
+    const int32_t *targets;
+    int64_t row0;
+    double scale;
+};
+
+template <class T, class P>
+__global__ void xent_bwd_kernel(struct rows<T> dz, struct rows<const P> p, struct whole a,
                                 struct cuda_span s)
 {
     struct chunk c;
-    float x[CHUNK];
+    float x[CHUNK], scale = (float)a.scale, factor;
     int64_t target;
 
     if (!chunk_of(s, &c))
         return;
-    target = targets[c.row];
-    load(x, z.at(c.row, c.col), c.n);
+    target = a.targets[c.row];
+    factor = (float)(a.scale * expf(a.top[c.row] - a.m[c.row]) / a.l[c.row]);
+    load(x, p.at(c.row, c.col), c.n);
 #pragma unroll
     for (int i = 0; i < CHUNK; i++)
-        x[i] = target < 0 ? 0
-                          : scale * (expf(x[i] - m[c.row]) / l[c.row] -
-                                     (target == row0 + c.col + i ? 1.0f : 0.0f));
+        x[i] = target < 0 ? 0 : x[i] * factor - (target == a.row0 + c.col + i ? scale : 0.0f);
     store(dz.at(c.row, c.col), x, c.n);
 }
 
 enum fr_rc tr_cuda_xent_bwd(struct cuda *cuda, struct tr_queue *q, const struct tr_xent_grad *a,
                             struct fr_err *err)
 {
-    const struct tr_view *views[] = {&a->dz, &a->z};
+    const struct tr_view *views[] = {&a->dz, &a->p};
     struct cuda_span s = cuda_span_of(false, views, 2);
+    struct whole w = {static_cast<const float *>(a->top.p),
+                      static_cast<const float *>(a->m.p),
+                      static_cast<const float *>(a->l.p),
+                      static_cast<const int32_t *>(a->targets.p),
+                      a->row0,
+                      a->scale};
 
     (void)cuda;
     return cuda_float(a->dz.dtype, [&](auto t) {
         using T = decltype(t);
 
-        return cuda_launch(q, cuda_chunks(s), err, xent_bwd_kernel<T>, cuda_rows<T>(a->dz),
-                           cuda_rows<const float>(a->z), static_cast<const float *>(a->m.p),
-                           static_cast<const float *>(a->l.p),
-                           static_cast<const int32_t *>(a->targets.p), a->row0, (float)a->scale, s);
+        if (a->p.dtype == TR_F32)
+            return cuda_launch(q, cuda_chunks(s), err, xent_bwd_kernel<T, float>,
+                               cuda_rows<T>(a->dz), cuda_rows<const float>(a->p), w, s);
+        return cuda_launch(q, cuda_chunks(s), err, xent_bwd_kernel<T, T>, cuda_rows<T>(a->dz),
+                           cuda_rows<const T>(a->p), w, s);
     });
 }
