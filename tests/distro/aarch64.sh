@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds all programs and tests for AArch64 by Debian's cross compiler, warnings as errors, and runs under qemu what needs no
-# processes of its own: unit tests of the trainer, and trainings whose model files and losses must be those of BUILD, which is
-# built for this machine. It installs nothing: it needs g++-aarch64-linux-gnu, qemu-user-static and the libraries of the Makefile's
+# processes of its own: unit tests of the trainer, ops of the CPU backend with our own NEON kernels, and trainings whose model
+# files and losses must be those of BUILD, which is built for this machine. It installs nothing: it needs g++-aarch64-linux-gnu, qemu-user-static and the libraries of the Makefile's
 # BUILD_PACKAGES for arm64, some of which cannot be installed beside those of the machine: a system of its own, in a folder, has them.
 #
 # usage: aarch64.sh BUILD
@@ -42,6 +42,9 @@ for name in base_map mt rope exact coded newton chat tokenizer safetensors sampl
     model_config curve planned_weights layouts yaml spec spec_value spec_matrix sched sched_chain sched_random wire store seek; do
     check "unit test $name" unit "$name"
 done
+aarch64-linux-gnu-objdump -d --no-show-raw-insn "$cross/trainer/backend/libtr_cells1.a" > "$work/neon"
+check "the loop of products" python3 tests/distro/neon_loop.py < "$work/neon"
+check "ops" env OP_EVERY=3 TEST_DEADLINE=0 qemu-aarch64-static "$cross/tests/op/op_test" best
 for model in deepseek llama; do
     arm trainer/cli/flowtrain init --example "$work/arm" --model "$model" --overwrite > /dev/null 2>&1
     "$build/trainer/cli/flowtrain" init --example "$work/own" --model "$model" --overwrite > /dev/null 2>&1

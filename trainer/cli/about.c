@@ -33,14 +33,16 @@ static void from_file(const char *path, const char *key, char *out, size_t size)
 /* Of the chip's instruction sets, those that decide which kernels run. */
 static void print_chip(void)
 {
-    static const char *const sets[] = {"avx2",        "fma",      "avx512f",
-                                       "avx512bw",    "avx512vl", "avx512dq",
-                                       "avx512_bf16", "amx_tile", "amx_bf16"};
+    static const char *const sets[] = {"avx2",     "fma",      "avx512f",     "avx512bw",
+                                       "avx512vl", "avx512dq", "avx512_bf16", "amx_tile",
+                                       "amx_bf16", "asimd"};
     char model[256], flags[4096];
     struct fr_buf has = {0};
 
     from_file("/proc/cpuinfo", "model name", model, sizeof(model));
     from_file("/proc/cpuinfo", "flags", flags, sizeof(flags));
+    if (flags[0] == '\0')
+        from_file("/proc/cpuinfo", "Features", flags, sizeof(flags)); /* of AArch64 */
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
         const char *at = flags;
         size_t n = strlen(sets[i]);

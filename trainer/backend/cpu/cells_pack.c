@@ -137,7 +137,10 @@ INLINE void pack_strips(const struct cpu_pack *p, const enum tr_dtype type)
             cols[i] = cpu_strip_rows(p->n, first + i, false).begin;
         for (int64_t k = 0; k < cells; k++, dst += STRIP_CELLS)
             for (int64_t i = 0; i < n; i++)
-                VEC(storeu_ps)(dst + i * cells * STRIP_CELLS, row_at(p, k, cols[i], type).low);
+#pragma GCC unroll 3
+                for (int64_t c = 0; c < STRIP_CELLS; c += LANES)
+                    VEC(storeu_ps)
+                    (dst + i * cells * STRIP_CELLS + c, row_at(p, k, cols[i] + c, type).low);
     }
 }
 

@@ -1,14 +1,31 @@
 /*
  * Vectors of one width, for the kernels of cells.h. Their sources are built once for each level:
- * CPU_LEVEL 2 is AVX2 with FMA, 4 is AVX-512, 5 is AVX-512 with BF16. Partial loads give zeros
- * beyond n lanes, and partial stores write n; n may be larger than a vector, or below 1.
+ * CPU_LEVEL 1 is NEON, 2 is AVX2 with FMA, 4 is AVX-512, 5 is AVX-512 with BF16. VEC(op) is the
+ * operation that AVX calls so. Partial loads give zeros beyond n lanes, and partial stores write n;
+ * n may be larger than a vector, or below 1.
  */
 #ifndef TR_BACKEND_CPU_CELLS_SIMD_H
 #define TR_BACKEND_CPU_CELLS_SIMD_H
 
 #include "trainer/backend/cpu/cells.h"
 
+#if CPU_LEVEL == 1
+#include <arm_neon.h>
+
+#define CELLS
+#define KERNEL(name) cpu_neon_##name
+#define VEC(op) neon_##op
+enum { LANES = 4, STRIP = 12, STRIP_CELLS = 12 };
+enum { F16_NEAREST = 0 };
+typedef float32x4_t vec;
+typedef uint32x4_t mask; /* all bits of a lane, or none */
+typedef uint16x4_t half_vec;
+#else
 #include <immintrin.h>
+
+/* the rounding of f16 to nearest */
+enum { F16_NEAREST = _MM_FROUND_TO_NEAREST_INT };
+#endif
 
 #if CPU_LEVEL == 2
 #define CELLS __attribute__((target("avx2,fma,f16c")))
@@ -18,7 +35,7 @@ enum { LANES = 8, STRIP = 6, STRIP_CELLS = 8 };
 typedef __m256 vec;
 typedef __m256i mask; /* all bits of a lane, or none */
 typedef __m128i half_vec;
-#else
+#elif CPU_LEVEL >= 4
 #define VEC(op) _mm512_##op
 enum { LANES = 16, STRIP = 14, STRIP_CELLS = 16 };
 typedef __m512 vec;
@@ -43,10 +60,12 @@ CPU_KERNELS(CELLS_PROTOTYPE)
 #undef CELLS_PROTOTYPE
 
 /* What a rounding to bf16 adds to the bits of an f32, before the lower half is dropped, beside the
- * last bit that stays; the bit of a quiet NaN; the rounding of f16 to nearest. */
-enum { HALF_UP = 0x7fff, BF16_QUIET = 0x40, F16_NEAREST = _MM_FROUND_TO_NEAREST_INT };
+ * last bit that stays; the bit of a quiet NaN. */
+enum { HALF_UP = 0x7fff, BF16_QUIET = 0x40 };
 
-#if CPU_LEVEL == 2
+#if CPU_LEVEL == 1
+#include "trainer/backend/cpu/cells_neon.h"
+#elif CPU_LEVEL == 2
 #include "trainer/backend/cpu/cells_avx2.h"
 #else
 #include "trainer/backend/cpu/cells_avx512.h"

@@ -23,7 +23,7 @@ static const struct limits *limits(void)
     static const struct limits narrow = {48 << 10, 8, 32, 512, 128, 384, 384};
     static const struct limits broad = {96 << 10, 8, 32, 512, 256, 768, 512};
 
-    return cpu_kernels()->lanes == 8 ? &narrow : &broad;
+    return cpu_kernels()->lanes <= 8 ? &narrow : &broad;
 }
 
 /* The type of b: that of a, if it is not known yet. */

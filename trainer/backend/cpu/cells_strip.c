@@ -137,7 +137,7 @@ INLINE void add_cell(const struct cpu_strip *s, struct place *at, struct sums *s
 }
 
 /* Cells of k in a turn of the loop: with more, counters cost less. */
-enum { TURN = CPU_LEVEL == 2 ? 4 : 1 };
+enum { TURN = CPU_LEVEL >= 4 ? 1 : 4 };
 
 INLINE void strip(const struct cpu_strip *whole, const int m, const int v, const bool f32)
 {
@@ -183,10 +183,14 @@ INLINE void strip(const struct cpu_strip *whole, const int m, const int v, const
     {                                                                                              \
         s->n > LANES ? strip(s, m, 2, f32) : strip(s, m, 1, f32);                                  \
     }
-#if CPU_LEVEL == 2
-#define STRIPS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define STRIPS_6(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define STRIPS_12(X) STRIPS_6(X) X(7) X(8) X(9) X(10) X(11) X(12)
+#if CPU_LEVEL == 1
+#define STRIPS STRIPS_12
+#elif CPU_LEVEL == 2
+#define STRIPS STRIPS_6
 #else
-#define STRIPS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define STRIPS(X) STRIPS_12(X) X(13) X(14)
 #endif
 #ifdef CPU_PAIRS
 #define STRIP_KERNELS(m) STRIP_OF(m, f32, true) STRIP_OF(m, bf16, false)
@@ -257,7 +261,9 @@ CELLS void KERNEL(put)(const struct cpu_put *p)
 /* ---- the level's kernels ---- */
 
 #define CELLS_SLOT(type, name, ...) .name = KERNEL(name),
-const struct cpu_kernels KERNEL(kernels) = {.name = CPU_LEVEL == 2 ? "avx2" : "avx512",
+const struct cpu_kernels KERNEL(kernels) = {.name = CPU_LEVEL == 1   ? "neon"
+                                                    : CPU_LEVEL == 2 ? "avx2"
+                                                                     : "avx512",
                                             .lanes = LANES,
                                             .panel = PANEL,
                                             .strip_rows = STRIP,

@@ -99,7 +99,7 @@ static bool in_place(const struct tr_gemm *g, int64_t cols, int64_t rows)
     int64_t bytes = g->b.w.ld * CELL, step = bytes & -bytes;
     int64_t sets = step > 64 ? CACHE / WAYS / step : CACHE / WAYS / 64;
 
-    if (k->lanes == 8 && g->c.shape[0] > 2 * k->strip_rows)
+    if (k->lanes <= 8 && g->c.shape[0] > 2 * k->strip_rows)
         return false;
     return cells_f32(g) && g->b.w.dtype == TR_F32 && !g->trans_b && cols % k->lanes == 0 &&
            rows <= (WAYS - 2) * sets;

@@ -32,7 +32,7 @@ struct cpu {
     struct tr_backend base;
     struct cpu_onednn *onednn;       /* owns: bf16 products; not beside cells */
     bool sgemm;                      /* f32 tiles by oneDNN instead of our own kernel */
-    const struct cpu_kernels *cells; /* our own AVX2 or AVX-512 kernels (cells.h); NULL: none */
+    const struct cpu_kernels *cells; /* our own vector kernels (cells.h); NULL: none */
     bool pairs;                      /* their products of bf16 are of pairs */
     bool amx;                        /* strips of bf16 by AMX */
     int threads;
