@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds all programs and tests for AArch64 by Debian's cross compiler, warnings as errors, and runs under qemu what needs no
-# processes of its own: unit tests of the trainer, ops of the CPU backend with our own NEON kernels, and trainings whose model
+# processes of its own: unit tests of the trainer, ops of the CPU backend with our own kernels for NEON and for its BF16, and trainings whose model
 # files and losses must be those of BUILD, which is built for this machine. It installs nothing: it needs g++-aarch64-linux-gnu, qemu-user-static and the libraries of the Makefile's
 # BUILD_PACKAGES for arm64, some of which cannot be installed beside those of the machine: a system of its own, in a folder, has them.
 #
@@ -43,8 +43,13 @@ for name in base_map mt rope exact coded newton chat tokenizer safetensors sampl
     check "unit test $name" unit "$name"
 done
 aarch64-linux-gnu-objdump -d --no-show-raw-insn "$cross/trainer/backend/libtr_cells1.a" > "$work/neon"
-check "the loop of products" python3 tests/distro/neon_loop.py < "$work/neon"
-check "ops" env OP_EVERY=3 TEST_DEADLINE=0 qemu-aarch64-static "$cross/tests/op/op_test" best
+aarch64-linux-gnu-objdump -d --no-show-raw-insn "$cross/trainer/backend/libtr_cells3.a" > "$work/neonbf16"
+check "the loop of products" python3 tests/distro/neon_loop.py strip_12_f32 < "$work/neon"
+check "the loop of f32 on a chip with BF16" python3 tests/distro/neon_loop.py strip_12_f32 < "$work/neonbf16"
+check "the loop of bf16" python3 tests/distro/neon_loop.py strip_12_bf16 < "$work/neonbf16"
+for chip in neoverse-n1 max; do # without BF16 and with it
+    check "ops, $chip" env OP_EVERY=3 TEST_DEADLINE=0 qemu-aarch64-static -cpu "$chip" "$cross/tests/op/op_test" best
+done
 for model in deepseek llama; do
     arm trainer/cli/flowtrain init --example "$work/arm" --model "$model" --overwrite > /dev/null 2>&1
     "$build/trainer/cli/flowtrain" init --example "$work/own" --model "$model" --overwrite > /dev/null 2>&1

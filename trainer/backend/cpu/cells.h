@@ -1,15 +1,17 @@
 /*
- * Products by NEON, AVX2 or AVX-512, and of bf16 by AVX-512 BF16 or AMX: c (m, n) = a (m, k) b (k,
- * n), sums in f32. A cell is 32 bits of an operand: one f32, or a pair of bf16 that are neighbours
- * in k, whose two products one instruction adds. Where the chip has no such instruction, and where
- * types differ, cells are f32: bf16 and f16 are widened while they are packed or copied, FP8 is
- * decoded before. b is packed into panels of two vectors of columns; a panel has a row of cells for
- * every cell of k, with zeros beyond k and n. Rows of an f32 a are read in place, as are rows of an
- * f32 b whose columns fill vectors, by NEON and AVX2 only if few rows of a read them.
+ * Products by NEON, AVX2 or AVX-512, and of bf16 by BF16 of NEON or AVX-512, or AMX: c (m, n) = a
+ * (m, k) b (k, n), sums in f32. A cell is 32 bits of an operand: one f32, or a pair of bf16 that
+ * are neighbours in k, whose two products one instruction adds. Where the chip has no such
+ * instruction, and where types differ, cells are f32: bf16 and f16 are widened while they are
+ * packed or copied, FP8 is decoded before. b is packed into panels of two vectors of columns; a
+ * panel has a row of cells for every cell of k, with zeros beyond k and n. Rows of an f32 a are
+ * read in place, as are rows of an f32 b whose columns fill vectors, by NEON and AVX2 only if few
+ * rows of a read them.
  *
  * Each sum takes its products in ascending order of k, by AMX 32 of them at once, whatever tile it
  * lies in, so neither tiles nor threads change the bits. Source: Goto & van de Geijn 2008; Intel
- * Architecture Instruction Set Extensions Programming Reference, VDPBF16PS, TDPBF16PS.
+ * Architecture Instruction Set Extensions Programming Reference, VDPBF16PS, TDPBF16PS; Arm
+ * Architecture Reference Manual for A-profile, BFDOT, BFCVT.
  */
 #ifndef TR_BACKEND_CPU_CELLS_H
 #define TR_BACKEND_CPU_CELLS_H

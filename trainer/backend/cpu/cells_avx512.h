@@ -83,6 +83,45 @@ INLINE half_vec to_bf16(vec x)
 #endif
 }
 
+#ifdef CPU_PAIRS
+/* The first n of 2 LANES bf16, then zeros; n may be 0 or less. */
+INLINE vec load_pairs(const uint16_t *p, int64_t n)
+{
+    __mmask32 some = n >= 32 ? 0xffffffffU : n <= 0 ? 0 : (__mmask32)((1U << n) - 1);
+
+    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(some, p));
+}
+
+/* Pairs of the bf16 of a and of those of b. */
+INLINE struct row pair_up(vec a, vec b)
+{
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    __m512i x = _mm512_castps_si512(a), y = _mm512_castps_si512(b);
+
+    return (struct row){_mm512_castsi512_ps(_mm512_permutex2var_epi16(x, low, y)),
+                        _mm512_castsi512_ps(_mm512_permutex2var_epi16(x, high, y))};
+}
+
+/* sum + the two products of each lane's pairs. */
+INLINE vec add_pairs(vec sum, vec x, vec y)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)y);
+}
+
+INLINE vec add_spread_pairs(vec sum, vec x, vec y)
+{
+    return add_pairs(sum, x, y);
+}
+
+/* bf16 of x, then those of y. */
+INLINE vec halve_two(vec x, vec y)
+{
+    return (vec)_mm512_cvtne2ps_pbh(y, x);
+}
+#endif
+
 INLINE float sum_of(vec x)
 {
     return _mm512_reduce_add_ps(x);

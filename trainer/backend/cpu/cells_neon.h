@@ -144,15 +144,74 @@ INLINE vec quarters(const char *p, int64_t ld)
     return vld1q_f32((const float *)p);
 }
 
+/* A cell to be multiplied, and sum + x y of such an x: instructions take its lane, and nothing
+ * reads the others, for whose values the compiler would spend two more. */
+INLINE vec spread(float cell)
+{
+    vec x;
+
+    __asm__("" : "=w"(x) : "0"(cell));
+    return x;
+}
+
+INLINE vec add_spread(vec sum, vec x, vec y)
+{
+    return vfmaq_laneq_f32(sum, y, x, 0);
+}
+
+#ifdef CPU_PAIRS
+/* The first n of 2 LANES bf16, then zeros; n may be 0 or less. */
+INLINE vec load_pairs(const uint16_t *p, int64_t n)
+{
+    uint16_t some[2 * LANES] = {0};
+
+    if (n >= 2 * LANES)
+        return vreinterpretq_f32_u16(vld1q_u16(p));
+    for (int64_t i = 0; i < n; i++)
+        some[i] = p[i];
+    return vreinterpretq_f32_u16(vld1q_u16(some));
+}
+
+/* Pairs of the bf16 of a and of those of b. */
+INLINE struct row pair_up(vec a, vec b)
+{
+    uint16x8_t x = vreinterpretq_u16_f32(a), y = vreinterpretq_u16_f32(b);
+
+    return (struct row){vreinterpretq_f32_u16(vzip1q_u16(x, y)),
+                        vreinterpretq_f32_u16(vzip2q_u16(x, y))};
+}
+
+/* sum + the two products of each lane's pairs. */
+INLINE vec add_pairs(vec sum, vec x, vec y)
+{
+    return vbfdotq_f32(sum, vreinterpretq_bf16_f32(x), vreinterpretq_bf16_f32(y));
+}
+
+INLINE vec add_spread_pairs(vec sum, vec x, vec y)
+{
+    return vbfdotq_laneq_f32(sum, vreinterpretq_bf16_f32(y), vreinterpretq_bf16_f32(x), 0);
+}
+
+/* bf16 of x, then those of y. */
+INLINE vec halve_two(vec x, vec y)
+{
+    return vreinterpretq_f32_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(x), y));
+}
+#endif
+
 /* To nearest even; NaN stays NaN. */
 INLINE half_vec to_bf16(vec x)
 {
+#ifdef CPU_PAIRS
+    return vreinterpret_u16_bf16(vcvt_bf16_f32(x));
+#else
     uint32x4_t u = vreinterpretq_u32_f32(x), high = vshrq_n_u32(u, 16);
     uint32x4_t odd = vandq_u32(high, vdupq_n_u32(1));
     uint32x4_t near = vaddq_u32(u, vaddq_u32(odd, vdupq_n_u32(HALF_UP)));
     uint32x4_t nan = vorrq_u32(high, vdupq_n_u32(BF16_QUIET));
 
     return vmovn_u32(vbslq_u32(vceqq_f32(x, x), vshrq_n_u32(near, 16), nan));
+#endif
 }
 
 INLINE float sum_of(vec x)

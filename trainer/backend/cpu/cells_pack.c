@@ -5,37 +5,15 @@
 
 enum { CELL = sizeof(uint32_t) };
 
-/* A row of a panel; low: the first vector. */
-struct row {
-    vec low, high;
-};
-
 #ifdef CPU_PAIRS
-INLINE struct row pair_up(__m512i a, __m512i b)
-{
-    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
-                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-
-    return (struct row){_mm512_castsi512_ps(_mm512_permutex2var_epi16(a, low, b)),
-                        _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, high, b))};
-}
-
-/* The first n of 32 lanes. */
-INLINE __mmask32 first(int64_t n)
-{
-    return n >= 32 ? 0xffffffffU : n <= 0 ? 0 : (__mmask32)((1U << n) - 1);
-}
-
 INLINE struct row pairs_at(const struct cpu_pack *p, int64_t i, int64_t j)
 {
     const uint16_t *half = (const uint16_t *)p->src + 2 * i * p->ld + j;
-    __mmask32 cols = first(p->n - j);
-    __m512i b = _mm512_setzero_si512();
+    vec below = VEC(setzero_ps)();
 
     if (2 * i + 1 < p->k)
-        b = _mm512_maskz_loadu_epi16(cols, half + p->ld);
-    return pair_up(_mm512_maskz_loadu_epi16(cols, half), b);
+        below = load_pairs(half + p->ld, p->n - j);
+    return pair_up(load_pairs(half, p->n - j), below);
 }
 #endif
 
@@ -140,7 +118,7 @@ INLINE void pack_strips(const struct cpu_pack *p, const enum tr_dtype type)
 #pragma GCC unroll 3
                 for (int64_t c = 0; c < STRIP_CELLS; c += LANES)
                     VEC(storeu_ps)
-                    (dst + i * cells * STRIP_CELLS + c, row_at(p, k, cols[i] + c, type).low);
+        (dst + i * cells * STRIP_CELLS + c, row_at(p, k, cols[i] + c, type).low);
     }
 }
 
@@ -217,8 +195,7 @@ INLINE vec turned_at(const struct cpu_pack *p, int64_t i, int64_t j, const enum 
 {
 #ifdef CPU_PAIRS
     if (type == TR_NONE)
-        return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(
-            first(p->k - 2 * i), (const uint16_t *)p->src + j * p->ld + 2 * i));
+        return load_pairs((const uint16_t *)p->src + j * p->ld + 2 * i, p->k - 2 * i);
 #endif
     return load(p->src, j * p->ld + i, p->k - i, type);
 }
@@ -283,7 +260,7 @@ CELLS void KERNEL(pack_turned)(const struct cpu_pack *p)
     EACH_TYPE(p, pack_turned);
 }
 
-#ifdef CPU_PAIRS
+#if CPU_LEVEL == 5
 CELLS void cpu_pack_across(const struct cpu_pack *p, int64_t apart)
 {
     float x[LANES][PANEL];
@@ -293,12 +270,12 @@ CELLS void cpu_pack_across(const struct cpu_pack *p, int64_t apart)
             float *to = (float *)p->dst + j * apart + i;
 
             for (int64_t r = 0; r < 16; r++) {
-                struct row some = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+                struct row some = {VEC(setzero_ps)(), VEC(setzero_ps)()};
 
                 if (2 * (i + r) < p->k)
                     some = pairs_at(p, i + r, j);
-                _mm512_storeu_ps(x[r], some.low);
-                _mm512_storeu_ps(x[r] + 16, some.high);
+                VEC(storeu_ps)(x[r], some.low);
+                VEC(storeu_ps)(x[r] + 16, some.high);
             }
             turn(to, apart, (const char *)x, sizeof x[0], TR_F32);
             if (j + 16 < p->n)

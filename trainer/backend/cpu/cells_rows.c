@@ -168,9 +168,10 @@ CELLS void KERNEL(halve)(uint16_t *dst, const float *src, int64_t n)
     int64_t i = 0;
 
 #ifdef CPU_PAIRS
-    for (; i + 32 <= n; i += 32)
-        _mm512_storeu_si512(dst + i, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(src + i + 16),
-                                                                  _mm512_loadu_ps(src + i)));
+    for (; i + PANEL <= n; i += PANEL)
+        VEC(storeu_ps)
+        ((float *)(void *)(dst + i),
+         halve_two(VEC(loadu_ps)(src + i), VEC(loadu_ps)(src + i + LANES)));
 #endif
     for (; i < n; i += LANES)
         store(dst, i, n - i, load_part(src + i, n - i), TR_BF16);
@@ -196,15 +197,11 @@ INLINE vec dot(const struct cpu_pair *p, const enum tr_dtype type)
 #ifdef CPU_PAIRS
 INLINE vec dot_pairs(const struct cpu_pair *p)
 {
-    vec sum = _mm512_setzero_ps();
+    vec sum = VEC(setzero_ps)();
 
-    for (int64_t i = 0; i < p->n; i += 32) {
-        __mmask32 some = p->n - i >= 32 ? 0xffffffffU : (1U << (p->n - i)) - 1;
-        __m512i x = _mm512_maskz_loadu_epi16(some, (const uint16_t *)p->x + i);
-        __m512i y = _mm512_maskz_loadu_epi16(some, (const uint16_t *)p->y + i);
-
-        sum = _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)y);
-    }
+    for (int64_t i = 0; i < p->n; i += PANEL)
+        sum = add_pairs(sum, load_pairs((const uint16_t *)p->x + i, p->n - i),
+                        load_pairs((const uint16_t *)p->y + i, p->n - i));
     return sum;
 }
 #else

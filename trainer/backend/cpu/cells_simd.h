@@ -1,6 +1,7 @@
 /*
  * Vectors of one width, for the kernels of cells.h. Their sources are built once for each level:
- * CPU_LEVEL 1 is NEON, 2 is AVX2 with FMA, 4 is AVX-512, 5 is AVX-512 with BF16. VEC(op) is the
+ * CPU_LEVEL 1 is NEON, 3 is NEON with BF16, 2 is AVX2 with FMA, 4 is AVX-512, 5 is AVX-512 with
+ * BF16. VEC(op) is the
  * operation that AVX calls so. Partial loads give zeros beyond n lanes, and partial stores write n;
  * n may be larger than a vector, or below 1.
  */
@@ -9,11 +10,17 @@
 
 #include "trainer/backend/cpu/cells.h"
 
-#if CPU_LEVEL == 1
+#ifdef __aarch64__
 #include <arm_neon.h>
 
+#if CPU_LEVEL == 1
 #define CELLS
 #define KERNEL(name) cpu_neon_##name
+#else
+#define CELLS __attribute__((target("arch=armv8.2-a+bf16")))
+#define KERNEL(name) cpu_neonbf16_##name
+#define CPU_PAIRS /* cells may be pairs of bf16 */
+#endif
 #define VEC(op) neon_##op
 enum { LANES = 4, STRIP = 12, STRIP_CELLS = 12 };
 enum { F16_NEAREST = 0 };
@@ -47,13 +54,18 @@ typedef __m256i half_vec;
 #else
 #define CELLS __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 #define KERNEL(name) cpu_avx512bf16_##name
-#define CPU_PAIRS /* cells may be pairs of bf16 */
+#define CPU_PAIRS
 #endif
 #endif
 
 #define INLINE static inline __attribute__((always_inline)) CELLS
 
 enum { PANEL = 2 * LANES };
+
+/* A row of a panel; low: the first vector. */
+struct row {
+    vec low, high;
+};
 
 #define CELLS_PROTOTYPE(type, name, ...) type KERNEL(name)(__VA_ARGS__);
 CPU_KERNELS(CELLS_PROTOTYPE)
@@ -63,12 +75,25 @@ CPU_KERNELS(CELLS_PROTOTYPE)
  * last bit that stays; the bit of a quiet NaN. */
 enum { HALF_UP = 0x7fff, BF16_QUIET = 0x40 };
 
-#if CPU_LEVEL == 1
+#ifdef __aarch64__
 #include "trainer/backend/cpu/cells_neon.h"
-#elif CPU_LEVEL == 2
+#else
+#if CPU_LEVEL == 2
 #include "trainer/backend/cpu/cells_avx2.h"
 #else
 #include "trainer/backend/cpu/cells_avx512.h"
+#endif
+
+/* A cell to be multiplied, and sum + x y of such an x. */
+INLINE vec spread(float cell)
+{
+    return VEC(set1_ps)(cell);
+}
+
+INLINE vec add_spread(vec sum, vec x, vec y)
+{
+    return VEC(fmadd_ps)(x, y, sum);
+}
 #endif
 
 /* n values of f32, bf16 or f16 from element `at` on. */

@@ -5,22 +5,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* The cell at a, in all lanes. */
-INLINE vec spread(const char *a)
-{
-    float cell;
-
-    memcpy(&cell, a, sizeof cell);
-    return VEC(set1_ps)(cell);
-}
-
+/* sum + a cell x (of `spread`) times those of y. */
 INLINE vec add_products(vec sum, vec x, vec y, const bool f32)
 {
 #ifdef CPU_PAIRS
     if (!f32)
-        return _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)y);
+        return add_spread_pairs(sum, x, y);
 #endif
-    return VEC(fmadd_ps)(x, y, sum);
+    return add_spread(sum, x, y);
 }
 
 /* Sums of a strip: registers, where m rows and v vectors of columns are constants. */
@@ -124,7 +116,11 @@ INLINE void add_cell(const struct cpu_strip *s, struct place *at, struct sums *s
         y[j] = VEC(loadu_ps)((const float *)at->b + LANES * j);
 #pragma GCC unroll 14
     for (int i = 0; i < m; i++) {
-        vec x = spread(at->a[i / 3] + i % 3 * row);
+        float cell;
+        vec x;
+
+        memcpy(&cell, at->a[i / 3] + i % 3 * row, sizeof cell);
+        x = spread(cell);
 
 #pragma GCC unroll 2
         for (int j = 0; j < v; j++)
@@ -185,7 +181,7 @@ INLINE void strip(const struct cpu_strip *whole, const int m, const int v, const
     }
 #define STRIPS_6(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define STRIPS_12(X) STRIPS_6(X) X(7) X(8) X(9) X(10) X(11) X(12)
-#if CPU_LEVEL == 1
+#ifdef __aarch64__
 #define STRIPS STRIPS_12
 #elif CPU_LEVEL == 2
 #define STRIPS STRIPS_6
@@ -205,7 +201,7 @@ void KERNEL(strip)(const struct cpu_strip *s)
 {
     static void (*const strips[STRIP][2])(const struct cpu_strip *) = {STRIPS(STRIP_ROW)};
 
-#ifdef CPU_PAIRS
+#if CPU_LEVEL == 5
     if (s->amx) {
         cpu_amx_strip(s);
         return;
@@ -260,10 +256,13 @@ CELLS void KERNEL(put)(const struct cpu_put *p)
 
 /* ---- the level's kernels ---- */
 
+#ifdef __aarch64__
+#define NAME "neon"
+#else
+#define NAME (CPU_LEVEL == 2 ? "avx2" : "avx512")
+#endif
 #define CELLS_SLOT(type, name, ...) .name = KERNEL(name),
-const struct cpu_kernels KERNEL(kernels) = {.name = CPU_LEVEL == 1   ? "neon"
-                                                    : CPU_LEVEL == 2 ? "avx2"
-                                                                     : "avx512",
+const struct cpu_kernels KERNEL(kernels) = {.name = NAME,
                                             .lanes = LANES,
                                             .panel = PANEL,
                                             .strip_rows = STRIP,
