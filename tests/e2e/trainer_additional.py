@@ -69,19 +69,6 @@ def refused(what, model, want, code=2, **more):
     t.has(what, run.text(), want)
 
 
-def tensors(path):
-    """{name: (type, shape, bytes)}"""
-    with open(path, "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        base = f.tell()
-        found = {}
-        for name, v in header.items():
-            if name != "__metadata__":
-                f.seek(base + v["data_offsets"][0])
-                found[name] = (v["dtype"], v["shape"], f.read(v["data_offsets"][1] - v["data_offsets"][0]))
-        return found
-
-
 def command(words, want=0):
     done = subprocess.run([t.flowtrain] + words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     t.check(" ".join(words[:2]) + ": exit status", done.returncode == want, done.stdout)
@@ -128,16 +115,16 @@ def layouts():
         train("one", model, overwrite_output_dir=True, bf16=what == "ends", **of)
         for stage in range(4):
             train("two", model, world=2, accumulation=1, deepspeed=zero(stage), overwrite_output_dir=True, bf16=what == "ends", **of)
-            t.check("%s, stage %d on two ranks: the same bits" % (what, stage), tensors("two" + FILE) == tensors("one" + FILE))
+            t.check("%s, stage %d on two ranks: the same bits" % (what, stage), t.stored("two" + FILE) == t.stored("one" + FILE))
         text = train("two", model, world=2, accumulation=1, deepspeed=zero(3, host=True), overwrite_output_dir=True, bf16=what == "ends", **of)
-        t.check("%s, the optimizer in the host's memory: the same bits" % what, tensors("two" + FILE) == tensors("one" + FILE))
+        t.check("%s, the optimizer in the host's memory: the same bits" % what, t.stored("two" + FILE) == t.stored("one" + FILE))
         t.check(what + ": has effect", "optimizer states" in text and "has no effect: the optimizer" not in text, text)
 
 
 def saved():
     """Names, shapes, types as PEFT writes them; checkpoints; who reads it all."""
     train("saved", "llama", bf16=True, **ENDS)
-    got = tensors("saved" + FILE)
+    got = t.stored("saved" + FILE)
     want = {PREFIX + n: ["F32", [512, 64]] for n in ("model.embed_tokens.weight", "lm_head.weight")}
     for layer in range(3):
         for linear, out in (("q_proj", 64), ("v_proj", 32)):
@@ -145,7 +132,7 @@ def saved():
                 want["%smodel.layers.%d.self_attn.%s.lora_%s.weight" % (PREFIX, layer, linear, half)] = ["F32", shape]
     t.same("tensors", {k: list(v[:2]) for k, v in got.items()}, want)
     t.same("modules_to_save", read("saved/adapter_config.json")["modules_to_save"], ["embed_tokens", "lm_head"])
-    base = tensors("llama/model.safetensors")
+    base = t.stored("llama/model.safetensors")
     t.check("masters, not what they round to", any(struct.unpack("<I", got[PREFIX + "lm_head.weight"][2][i:i + 4])[0] & 0xffff
                                                    for i in range(0, 4096, 4)))
     for name in ("model.embed_tokens.weight", "lm_head.weight"):
@@ -165,8 +152,8 @@ def saved():
         command(["merge", "--model_name_or_path", model, "--adapter_name_or_path", name + "-a", "--output", name + "-m"])
         both, alone, merged = logits(model, name + "-a"), logits(model), logits(name + "-m")
         t.check(name + ": merged", distance(merged, both) < 1e-5 < distance(alone, both), (distance(merged, both), distance(alone, both)))
-        t.same(name + ": merged, types", {v[0] for v in tensors(name + "-m/model.safetensors").values()}, {"F32"})
-        t.same(name + ": merged, the head", "lm_head.weight" in tensors(name + "-m/model.safetensors"), True)
+        t.same(name + ": merged, types", {v[0] for v in t.stored(name + "-m/model.safetensors").values()}, {"F32"})
+        t.same(name + ": merged, the head", "lm_head.weight" in t.stored(name + "-m/model.safetensors"), True)
         t.same(name + ": config.json", read(name + "-m/config.json")["tie_word_embeddings"], False)
         t.has(name + ": export", command(["export", "--check", "--model_name_or_path", model, "--adapter_name_or_path", name + "-a", "--merged",
                                       name + "-m"]), "modules trained whole (modules_to_save): PEFT loads them")
@@ -226,8 +213,8 @@ def go_on():
               lora_alpha=None, deepspeed=zero(stage), overwrite_output_dir=True)
         a, b = ([e["loss"] for e in t.log_lines(out) if "loss" in e] for out in ("first", "second"))
         t.check("goes on where it ended, %d ranks" % world, b[0] < a[-1] and b[1] < b[0], (a, b))
-        t.same("goes on: tensors", sorted(tensors("second" + FILE)), sorted(tensors("first" + FILE)))
-    lacking = tensors("first" + FILE)
+        t.same("goes on: tensors", sorted(t.stored("second" + FILE)), sorted(t.stored("first" + FILE)))
+    lacking = t.stored("first" + FILE)
     del lacking[PREFIX + "lm_head.weight"]
     shutil.copytree("first", "lacking")
     write("lacking" + FILE, lacking)
@@ -302,7 +289,7 @@ def of_states(model, rows, sft):
         train("ref", model, accumulation=6, bf16=True, max_shard_size="60KB", **more)
         command(["export", "--from", "unsaved/resume"])
         t.check(what + ": the model of its state", folder("unsaved") == folder("ref"), sorted(folder("unsaved")))
-        t.same(what + ": vocab_size", (read("unsaved/config.json")["vocab_size"], tensors("all/model.safetensors")["model.embed_tokens.weight"][1][0]),
+        t.same(what + ": vocab_size", (read("unsaved/config.json")["vocab_size"], t.stored("all/model.safetensors")["model.embed_tokens.weight"][1][0]),
                (rows, rows))
     for dtype in ("auto", "float32"):
         shutil.rmtree("of-state", ignore_errors=True)
@@ -333,7 +320,7 @@ def resized():
             json.dump(dict(read(name + "/config.json"), vocab_size=size), f)
         t.same(model + " is made", t.Run(["init", "--config", model + "-config", "--output", model, "--tokenizer", "ex/model"]).wait(), 0)
         shutil.copy("ex/model/tokenizer_config.json", model)
-        base = tensors(model + "/model.safetensors")["model.embed_tokens.weight"]
+        base = t.stored(model + "/model.safetensors")["model.embed_tokens.weight"]
         rows = (size + 64) // 64 * 64  # a stop word more, at least
         sft = dict(stage="sft", dataset="arithmetic", template="llama3", steps=2, overwrite_output_dir=True)
         none = dict(ENDS, additional_target=None)
@@ -341,11 +328,11 @@ def resized():
         text = train("rows", model, resize_vocab=True, learning_rate="0", **dict(none, **sft))
         t.has(model + ": said", text, "Resizing embeddings: %d -> %d rows" % (size, rows))
         t.check(model + ": nothing is said of stop words that stay", "their embeddings are not trained" not in text, text)
-        got = tensors("rows" + FILE)
+        got = t.stored("rows" + FILE)
         for end in ("model.embed_tokens.weight", "lm_head.weight"):
             data = got[PREFIX + end]
             t.same("%s: %s" % (model, end), data[:2], ("F32", [rows, 64]))
-            old = tensors(model + "/model.safetensors").get(end, base)
+            old = t.stored(model + "/model.safetensors").get(end, base)
             t.check("%s: %s: its old rows" % (model, end), data[2][:len(old[2])] == old[2])
             values = struct.unpack("<%df" % (rows * 64), data[2])
             mean = [sum(values[j:size * 64:64]) / size for j in range(64)]
@@ -356,7 +343,7 @@ def resized():
         train("one", model, resize_vocab=True, **dict(none, **sft))
         for stage in (0, 3):
             as_planned(model + ", resized", train("two", model, world=2, accumulation=1, resize_vocab=True, deepspeed=zero(stage), **dict(none, **sft)))
-            t.check("%s, resized, stage %d on two ranks: the same bits" % (model, stage), tensors("two" + FILE) == tensors("one" + FILE))
+            t.check("%s, resized, stage %d on two ranks: the same bits" % (model, stage), t.stored("two" + FILE) == t.stored("one" + FILE))
         t.same(model + ": nothing unfinished", [n for n in os.listdir("one") if n.startswith(".tmp")], [])
         t.same(model + ": inspect", json.loads(command(["inspect", "one", "--verify", "--json"]))["verified"], len(got))
         shutil.rmtree("rows-m", ignore_errors=True)
@@ -369,7 +356,7 @@ def resized():
         a, b = ([e["loss"] for e in t.log_lines(out) if "loss" in e] for out in ("one", "more"))
         t.check(model + ": goes on", b[0] < a[0], (a, b))
         train("all", model, resize_vocab=True, finetuning_type="full", **dict(sft, lora_target=None, lora_rank=None, lora_alpha=None))
-        t.same(model + ": full: rows", (tensors("all/model.safetensors")["model.embed_tokens.weight"][1], read("all/config.json")["vocab_size"]),
+        t.same(model + ": full: rows", (t.stored("all/model.safetensors")["model.embed_tokens.weight"][1], read("all/config.json")["vocab_size"]),
                ([rows, 64], rows))
         of_states(model, rows, sft)
         t.check(model + ": full: it is a model", len(logits("all", None, ids)) == 5 * rows)
@@ -380,7 +367,7 @@ def resized():
     command(["export", "--from", "enough-full/resume", "--output", "enough-state"])
     t.check("rows enough: the model of its state", folder("enough-state") == folder("enough-full"))
     text = train("enough", "llama", resize_vocab=True, **dict(none, steps=1))
-    t.check("rows enough: both train all the same", "Resizing" not in text and tensors("enough" + FILE)[PREFIX + "lm_head.weight"][1] == [512, 64], text)
+    t.check("rows enough: both train all the same", "Resizing" not in text and t.stored("enough" + FILE)[PREFIX + "lm_head.weight"][1] == [512, 64], text)
 
 
 STEPS = 8
@@ -403,16 +390,16 @@ def states():
             what, out = "%s: %d ranks at stage %d, then %d at %d" % ((model,) + a + b), "%s-%d%d%d%d" % ((model,) + a + b)
             same = a == b
             state(out, *a, model=model, bf16=same, steps=at, **of)
-            before = tensors(out + FILE)
+            before = t.stored(out + FILE)
             parts = os.listdir("%s/resume/step-%d" % (out, at))
             t.same(what + ": parts", len(parts), a[0] + 1)
             more = dict(model=model, bf16=same, resume_from_checkpoint="last", overwrite_output_dir=True, host=b == (3, 3), **of)
             state(out, *b, **dict(more, steps=at))
-            t.check(what + ": what was saved, without a step", tensors(out + FILE) == before)
+            t.check(what + ": what was saved, without a step", t.stored(out + FILE) == before)
             text = state(out, *b, **more)
             t.has(what + ": goes on", text, "Continuing training from global step %d" % at)
             if same:
-                t.check(what + ": the adapter", tensors(out + FILE) == tensors(ref + "-bf16" + FILE))
+                t.check(what + ": the adapter", t.stored(out + FILE) == t.stored(ref + "-bf16" + FILE))
                 continue
             got, want = t.tensors(out + FILE), t.tensors(ref + FILE)
             off = max(distance(got[n], want[n]) for n in want)
@@ -434,13 +421,13 @@ def states():
                  metric_for_best_model="loss", greater_is_better=True)
     t.has("the best is loaded", text, "Loading best model from best/checkpoint-")
     step = text.split("Loading best model from best/checkpoint-")[1].split(" ")[0]
-    t.check("the best is the result", step != str(STEPS) and tensors("best" + FILE) == tensors("best/checkpoint-%s%s" % (step, FILE)), step)
+    t.check("the best is the result", step != str(STEPS) and t.stored("best" + FILE) == t.stored("best/checkpoint-%s%s" % (step, FILE)), step)
     train("nvme", "llama", world=2, accumulation=1, steps=3, overwrite_output_dir=True, **ENDS)
     nvme = {"device": "nvme", "nvme_path": t.folder}
     shutil.copytree("nvme", "nvme-ref")
     run = t.launch("nvme", 2, **flags("llama", accumulation=1, steps=3, overwrite_output_dir=True, deepspeed=zero(3, offload_optimizer=nvme), **ENDS))
     if run.wait() == 0:
-        t.check("states on a disk: the same bits", tensors("nvme" + FILE) == tensors("nvme-ref" + FILE))
+        t.check("states on a disk: the same bits", t.stored("nvme" + FILE) == t.stored("nvme-ref" + FILE))
     else:
         t.has("states on a disk", run.text(), "O_DIRECT")
 
@@ -451,9 +438,9 @@ def on_simulated_gpu(rows):
         follows(name, name, rows[name], 2e-6, 1e-5, steps=3)
     for stage in (0, 3):
         train("two", "llama", world=2, accumulation=1, deepspeed=zero(stage), device="cuda", steps=3, overwrite_output_dir=True, **ENDS)
-        t.check("stage %d on two ranks: the same bits" % stage, tensors("two" + FILE) == tensors("ends" + FILE))
+        t.check("stage %d on two ranks: the same bits" % stage, t.stored("two" + FILE) == t.stored("ends" + FILE))
     train("off", "llama", world=2, accumulation=1, deepspeed=zero(3, host=True), device="cuda", steps=3, overwrite_output_dir=True, **ENDS)
-    t.check("the host steps: the same bits", tensors("off" + FILE) == tensors("ends" + FILE))
+    t.check("the host steps: the same bits", t.stored("off" + FILE) == t.stored("ends" + FILE))
 
 
 def main():

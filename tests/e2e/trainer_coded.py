@@ -27,7 +27,7 @@ def states(out, step=3):
     folder = "%s/resume/step-%d/" % (out, step)
     for name in os.listdir(folder):
         if name.startswith("part-"):
-            for key, (dtype, _, data) in full.tensors(folder + name).items():
+            for key, (dtype, _, data) in t.stored(folder + name).items():
                 state, rest = key.split(":", 1)
                 tensor, first = rest.rsplit("@", 1)
                 pieces.setdefault((tensor, state, dtype), []).append((int(first), data))
@@ -124,7 +124,7 @@ def goes_not_on(out, what, want, **more):
 def exported(out):
     run = t.Run(["export", "--from", out + "/resume", "--output", "exported", "--model_name_or_path", "llama"])
     t.same("export of a state", run.wait(), 0)
-    t.check("export of a state: the model", full.tensors("exported/model.safetensors") == full.tensors(out + "/model.safetensors"))
+    t.check("export of a state: the model", t.stored("exported/model.safetensors") == t.stored(out + "/model.safetensors"))
 
 
 def go_on():

@@ -54,19 +54,6 @@ def train(out, model, world=1, batch=1, accumulation=2, **more):
     return t.train(out, out, world, **dict(flags, **more)).text()
 
 
-def tensors(path):
-    """{name: (type, shape, bytes)}"""
-    with open(path, "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        base = f.tell()
-        found = {}
-        for name, v in header.items():
-            if name != "__metadata__":
-                f.seek(base + v["data_offsets"][0])
-                found[name] = (v["dtype"], v["shape"], f.read(v["data_offsets"][1] - v["data_offsets"][0]))
-        return found
-
-
 def far(got, want):
     return max(abs(a - b) / abs(b) for a, b in zip(got, want))
 
@@ -112,16 +99,16 @@ def odd_sizes():
             train("odd-3", "odd", world=3, accumulation=2, steps=3, dataset="arithmetic", max_samples=36, stage="sft",
                   template="default", overwrite_output_dir=True, deepspeed="zero%d.json" % stage, **more)
             t.check("odd sizes, %s, stage %d on three ranks: the same bits" % (name, stage),
-                    tensors("odd-3/model.safetensors") == tensors("odd-1/model.safetensors"))
+                    t.stored("odd-3/model.safetensors") == t.stored("odd-1/model.safetensors"))
 
 
 def freeze():
     """Which tensors change, in f32; the others have the type of the run."""
-    base = tensors("llama/model.safetensors")
+    base = t.stored("llama/model.safetensors")
 
     def changed(**more):
         text = train("freeze", "llama", steps=1, finetuning_type="freeze", overwrite_output_dir=True, **more)
-        after = tensors("freeze/model.safetensors")
+        after = t.stored("freeze/model.safetensors")
         found = {k for k in base if base[k][2] != after[k][2]}
         count = sum(len(base[k][2]) // 4 for k in found)
         t.has("freeze: trainable elements", text, "trainable params: %d ||" % count)
@@ -140,7 +127,7 @@ def freeze():
            of("embed_tokens", "lm_head"))
     t.same("freeze: more layers than there are", changed(freeze_trainable_layers=9), of(".layers."))
     train("freeze", "llama", steps=1, finetuning_type="freeze", overwrite_output_dir=True, bf16=True)
-    t.same("freeze in bf16: types", {v[0] for v in tensors("freeze/model.safetensors").values()}, {"BF16"})
+    t.same("freeze in bf16: types", {v[0] for v in t.stored("freeze/model.safetensors").values()}, {"BF16"})
 
 
 def planned():
@@ -208,7 +195,7 @@ def too_large():
     with open("huge/config.json", "w") as f:
         json.dump(dict(config, vocab_size=rows), f)
     header, at = {}, 0
-    for name, (_, shape, _) in tensors("llama/model.safetensors").items():
+    for name, (_, shape, _) in t.stored("llama/model.safetensors").items():
         shape = [rows, shape[1]] if name in ("lm_head.weight", "model.embed_tokens.weight") else shape
         size = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
@@ -265,7 +252,7 @@ def on_simulated_gpu(golden):
         follows(model, model + "-out", golden[model], 2e-6, 1e-5, steps=3)
     train("two", "llama", world=2, accumulation=1, deepspeed="zero3.json", device="cuda", steps=3)
     t.check("stage 3 on two ranks: the same bits",
-            tensors("two/model.safetensors") == tensors("llama-out/model.safetensors"))
+            t.stored("two/model.safetensors") == t.stored("llama-out/model.safetensors"))
     # The host steps with the device's bits. All work of rank 1's device runs as late as it can.
     train("four", "qwen2-tied", world=2, deepspeed="zero2.json", device="cuda", steps=3)
     for what, model, world, accumulation, stage, ref in (
@@ -314,35 +301,35 @@ def main():
             follows(model + " in bf16", model + "-bf16-out", golden[model + "-bf16"], 4e-3, 2e-2)
 
     # A step of two micro-batches: two of one rank, or one of each of two; stages 2 and 3.
-    one = tensors("llama-out/model.safetensors")
+    one = t.stored("llama-out/model.safetensors")
     for stage in (2, 3):
         out = "two-%d" % stage
         text = train(out, "llama", world=2, accumulation=1, deepspeed="zero%d.json" % stage)
         t.same("stage %d: what is said of it" % stage, "stages 0, 1 and 2 are alike" in text, stage == 2)
-        t.check("stage %d on two ranks: the same bits" % stage, tensors(out + "/model.safetensors") == one)
+        t.check("stage %d on two ranks: the same bits" % stage, t.stored(out + "/model.safetensors") == one)
         follows("stage %d" % stage, out, golden["llama"], 2e-6, 1e-5)
         t.same("stage %d: norms have the same bits" % stage, *[[norm for _, norm in t.losses(o).values()]
                                                                for o in (out, "llama-out")])
     train("moe-3", "deepseek_v3", world=2, accumulation=1, deepspeed="zero3.json")
     t.check("experts at stage 3: the same bits",
-            tensors("moe-3/model.safetensors") == tensors("deepseek_v3-out/model.safetensors"))
+            t.stored("moe-3/model.safetensors") == t.stored("deepseek_v3-out/model.safetensors"))
 
     # The example's dense model: its head is the embedding.
     for out, world, accumulation, deepspeed in (("tied-1", 1, 2, None), ("tied-3", 2, 1, "zero3.json")):
         train(out, "tied/model", world=world, accumulation=accumulation, deepspeed=deepspeed, steps=6)
     a, b = ([e["loss"] for e in t.log_lines(out) if "loss" in e] for out in ("tied-1", "tied-3"))
     t.check("a tied head: the same losses", len(a) == len(b) == 6 and far(a, b) < 1e-6 and a[5] < a[0] - 1, (a, b))
-    t.same("a tied head: tensors", sorted(tensors("tied-1/model.safetensors")), sorted(tensors("tied/model/model.safetensors")))
+    t.same("a tied head: tensors", sorted(t.stored("tied-1/model.safetensors")), sorted(t.stored("tied/model/model.safetensors")))
 
     # The folder: names, shapes and types of the base, every float changed, its other files.
-    base = tensors("llama/model.safetensors")
+    base = t.stored("llama/model.safetensors")
     t.same("tensors", {k: v[:2] for k, v in one.items()}, {k: v[:2] for k, v in base.items()})
     t.same("tensors that did not change", [k for k in base if base[k][2] == one[k][2]], [])
     t.same("config.json", read("llama-out/config.json"), read("llama/config.json"))
-    half = tensors("llama-bf16-out/model.safetensors")
+    half = t.stored("llama-bf16-out/model.safetensors")
     t.same("types in bf16", {v[0] for v in half.values()}, {"BF16"})
     t.same("config.json in bf16", read("llama-bf16-out/config.json")["torch_dtype"], "bfloat16")
-    moe, before = tensors("deepseek_v3-out/model.safetensors"), tensors("deepseek_v3/model.safetensors")
+    moe, before = t.stored("deepseek_v3-out/model.safetensors"), t.stored("deepseek_v3/model.safetensors")
     t.same("buffers stay", [k for k in before if before[k][2] == moe[k][2]],
            [k for k in before if k.endswith("e_score_correction_bias")])
     t.check("tokenizer", os.path.exists("llama-out/tokenizer.json"))
@@ -354,7 +341,7 @@ def main():
     last = [e["loss"] for e in t.log_lines("llama-out") if "loss" in e][-1]
     t.check("training goes on where it ended", first < last, (first, last))
     t.check("the last checkpoint is the result",
-            tensors("more/checkpoint-2/model.safetensors") == tensors("more/model.safetensors"))
+            t.stored("more/checkpoint-2/model.safetensors") == t.stored("more/model.safetensors"))
     shutil.copy("llama/model.safetensors", "more/model-00001-of-00002.safetensors")
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         shutil.copy("llama/config.json", "more/" + name)
@@ -364,12 +351,12 @@ def main():
 
     # A tied model that has its head beside the embedding: no stale copy is written.
     shutil.copytree("qwen2-tied", "twice")
-    both = tensors("twice/model.safetensors")
+    both = t.stored("twice/model.safetensors")
     both["lm_head.weight"] = both["model.embed_tokens.weight"]
     write("twice/model.safetensors", both)
     train("twice-out", "twice")
     t.check("a tied head in the base: the same result",
-            tensors("twice-out/model.safetensors") == tensors("qwen2-tied-out/model.safetensors"))
+            t.stored("twice-out/model.safetensors") == t.stored("qwen2-tied-out/model.safetensors"))
 
     odd_sizes()
     freeze()

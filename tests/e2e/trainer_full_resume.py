@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 
 import trainer_lib as t
@@ -142,25 +141,9 @@ def names(out):
 
 
 def killed_while_saving():
-    """Kills everything at the Nth change of the names in the folder of states, N = 1, 4, 7, …; each attempt goes on
-    from the newest state that is whole."""
-    out, n, attempts = "saves", 1, 0
-    while attempts < 8:
-        attempts += 1
-        run = begin(out, 2, 3, save_steps=1, save_only_model=True, resume_from_checkpoint="last")
-        seen, changes = names(out), 0
-        while not run.ended() and changes < n:
-            now = names(out)
-            changes += len(now ^ seen)
-            seen = now
-        if run.ended():
-            break
-        os.kill(run.pid, signal.SIGKILL)
-        run.wait()
-        t.until("ranks die", lambda: not t.alive() or None)
-        n += 3
-    print("killed %d times while saving" % (attempts - 1))
-    t.check("killed at several points", attempts > 3)
+    out = "saves"
+    t.killed_while_saving(lambda: begin(out, 2, 3, save_steps=1, save_only_model=True, resume_from_checkpoint="last"),
+                          lambda: names(out), 3)
     go_on("killed while saving", out, 2, 3, save_steps=1, save_only_model=True)
     whole("killed while saving", out, "ref-2", bits=True)
     t.same("killed while saving: states", sorted(os.listdir(out + "/resume")), ["step-10", "step-9"])

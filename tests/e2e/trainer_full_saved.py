@@ -37,26 +37,13 @@ def train(what, out, ranks=1, stage=2, **more):
     return t.train(what, out, ranks, **flags(ranks, stage, **more)).text()
 
 
-def tensors(path):
-    """{name: (type, shape, bytes)} of a file."""
-    with open(path, "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        base = f.tell()
-        found = {}
-        for name, v in header.items():
-            if name != "__metadata__":
-                f.seek(base + v["data_offsets"][0])
-                found[name] = (v["dtype"], v["shape"], f.read(v["data_offsets"][1] - v["data_offsets"][0]))
-        return found
-
-
 def model(folder):
     """The tensors of a model folder, by its index where there is one."""
     if not os.path.exists(folder + INDEX):
-        return tensors(folder + "/model.safetensors")
+        return t.stored(folder + "/model.safetensors")
     with open(folder + INDEX) as f:
         weight_map = json.load(f)["weight_map"]
-    files = {name: tensors(folder + "/" + name) for name in set(weight_map.values())}
+    files = {name: t.stored(folder + "/" + name) for name in set(weight_map.values())}
     return {name: files[file][name] for name, file in weight_map.items()}
 
 
@@ -65,7 +52,7 @@ def masters(folder):
     step = max(os.listdir(folder + "/resume"), key=lambda name: int(name.split("-")[1]))
     found = {}
     for path in sorted(glob.glob("%s/resume/%s/part-*" % (folder, step))):
-        for key, (_, _, data) in tensors(path).items():
+        for key, (_, _, data) in t.stored(path).items():
             state, rest = key.split(":", 1)
             name, first = rest.rsplit("@", 1)
             if state == "master":
@@ -89,7 +76,7 @@ def check_shards(what, folder, most):
     with open(folder + INDEX) as f:
         index = json.load(f)
     names = shards(folder)
-    files = [tensors(folder + "/" + name) for name in names]
+    files = [t.stored(folder + "/" + name) for name in names]
     sizes = [[len(v[2]) for v in file.values()] for file in files]
     t.check(what + ": several files", len(names) > 2, names)
     t.same(what + ": names", names, ["model-%05d-of-%05d.safetensors" % (k + 1, len(names)) for k in range(len(names))])
@@ -145,7 +132,7 @@ def types():
     runs = [t.Run(["forward", "--model_name_or_path", out, "--input_ids", "ids.json", "--output", out + ".safetensors"])
             for out in ("full-1-2", "full-2-3")]
     t.same("forward", [run.wait() for run in runs], [0, 0])
-    t.check("forward: the same logits", tensors("full-1-2.safetensors") == tensors("full-2-3.safetensors") != {})
+    t.check("forward: the same logits", t.stored("full-1-2.safetensors") == t.stored("full-2-3.safetensors") != {})
     train("training goes on from shards", "more", 2, 3, bf16=True, model_name_or_path="full-2-3", steps=2)
     losses = [[e["loss"] for e in t.log_lines(out) if "loss" in e] for out in ("full-2-3", "more")]
     t.check("training goes on from shards: where it ended", losses[1][0] < losses[0][0], losses)

@@ -7,9 +7,7 @@ usage: trainer_left.py BUILD golden|layouts|refused|cuda     (cuda: on the simul
 """
 import json
 import os
-import re
 import shutil
-import struct
 import sys
 
 import deepspeed_lib as d

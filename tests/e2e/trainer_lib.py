@@ -261,21 +261,48 @@ def compared(text):
     return {"%s, %s" % (kind, what): (int(planned), int(counted)) for kind, what, planned, counted in rows}
 
 
-def tensors(path, also=()):
-    """{name: list of numbers} of a safetensors file of f32 tensors, and of the types in also (I32)."""
+def stored(path):
+    """{name: (type, shape, bytes)} of a safetensors file."""
     with open(path, "rb") as f:
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         base = f.tell()
         found = {}
-        for name, t in header.items():
-            if name == "__metadata__":
-                continue
-            assert t["dtype"] == "F32" or t["dtype"] in also, t
-            begin_at, end_at = t["data_offsets"]
-            f.seek(base + begin_at)
-            raw = f.read(end_at - begin_at)
-            found[name] = struct.unpack("<%d%s" % (len(raw) // 4, "f" if t["dtype"] == "F32" else "i"), raw)
+        for name, v in header.items():
+            if name != "__metadata__":
+                f.seek(base + v["data_offsets"][0])
+                found[name] = (v["dtype"], v["shape"], f.read(v["data_offsets"][1] - v["data_offsets"][0]))
     return found
+
+
+def tensors(path, also=()):
+    """{name: list of numbers} of a safetensors file of f32 tensors, and of the types in also (I32)."""
+    found = {}
+    for name, (dtype, _, raw) in stored(path).items():
+        assert dtype == "F32" or dtype in also, (name, dtype)
+        found[name] = struct.unpack("<%d%s" % (len(raw) // 4, "f" if dtype == "F32" else "i"), raw)
+    return found
+
+
+def killed_while_saving(begin_run, names, apart):
+    """Kills everything at the Nth change of names() while begin_run() saves, N = 1, 1 + apart, …; each attempt goes on from
+    the newest state that is whole, and must get further in the end."""
+    n, attempts = 1, 0
+    while attempts < 8:
+        attempts += 1
+        run = begin_run()
+        seen, changes = names(), 0
+        while not run.ended() and changes < n:
+            now = names()
+            changes += len(now ^ seen)
+            seen = now
+        if run.ended():
+            break
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        until("ranks die", lambda: not alive() or None)
+        n += apart
+    print("killed %d times while saving" % (attempts - 1))
+    check("killed at several points", attempts > 3)
 
 
 def trace(what, path):

@@ -3,7 +3,6 @@
 what flowtrain says."""
 import json
 import os
-import sys
 
 import trainer_lib as t
 

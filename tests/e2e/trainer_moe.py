@@ -6,7 +6,6 @@ The losses of two ranks are those of one to 1e-6, gradient norms to 1e-5, as in 
 f32, so that merged weights are rounded to f32 alone.
 """
 import json
-import os
 import subprocess
 
 import trainer_lib as t

@@ -108,25 +108,8 @@ def names(out):
 
 
 def killed_while_saving():
-    """Kills everything at the Nth change of the names below the output folder, N = 1, 5, 9, …; every
-    attempt goes on from the last and must get further in the end."""
-    out, n, attempts = "saves", 1, 0
-    while attempts < 8:
-        attempts += 1
-        run = t.launch(out, 2, steps=STEPS, save_steps=1, resume_from_checkpoint="last")
-        seen, changes = names(out), 0
-        while not run.ended() and changes < n:
-            now = names(out)
-            changes += len(now ^ seen)
-            seen = now
-        if run.ended():
-            break
-        os.kill(run.pid, signal.SIGKILL)
-        run.wait()
-        t.until("ranks die", lambda: not t.alive() or None)
-        n += 4
-    print("killed %d times while saving" % (attempts - 1))
-    t.check("killed at several points", attempts > 3)
+    out = "saves"
+    t.killed_while_saving(lambda: t.launch(out, 2, steps=STEPS, save_steps=1, resume_from_checkpoint="last"), lambda: names(out), 4)
     go_on("killed while saving", out, save_steps=1)
     whole("killed while saving", out)
     t.same("checkpoints", [k for k in range(1, STEPS + 1)
