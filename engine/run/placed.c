@@ -51,7 +51,8 @@ void fr_run_uses(const struct fr_run *run, const bool *drained, struct fr_run_us
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         uses[n] = (struct fr_run_use){.need = fr_run_queued(run) ? FR_NEED_LATER
                                                                  : fr_sched_need(run->sched, n),
-                                      .up = run->nodes[n].up};
+                                      .up = run->nodes[n].up,
+                                      .spent = fr_sched_spent(run->sched, n)};
     if (drained != NULL)
         hold_back(run, drained, uses);
     for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
@@ -71,7 +72,15 @@ enum fr_rc fr_run_placed(struct fr_run *run, uint32_t node, const char *address,
 {
     struct run_node *n = &run->nodes[node];
 
-    n->deadline_wall = deadline_wall;
+    if (n->deadline_wall != deadline_wall) {
+        n->deadline_wall = deadline_wall;
+        run_queue_or_die(run,
+                         &(struct fr_event){
+                             .kind = FR_EV_LIMIT,
+                             .node = node,
+                             .left_ms = deadline_wall == 0 ? 0 : deadline_wall - fr_sys.wall_ms()});
+        run_wake(run);
+    }
     if (n->address != NULL && strcmp(n->address, address) == 0)
         return FR_OK;
     n->address = fr_arena_dup(&run->arena, address);

@@ -13,7 +13,8 @@ struct fr_run_use {
     bool lives;        /* an attempt, or output is to come */
     bool up;           /* it is connected */
     uint32_t ready;    /* with drained: instances that may start there */
-    /* An attempt there was stopped before the limit of its allocation, for whose end it waits. */
+    /* An attempt there was stopped before the limit of its allocation, for whose end it waits; or
+     * what is to start there next waits for a further one (FR_EV_LIMIT). */
     bool spent;
 };
 /* Of all nodes of the plan, one after the other. drained: of each, whether nothing new starts

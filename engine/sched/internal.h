@@ -9,6 +9,7 @@
  *   verdict.c how needs ended, and what follows
  *   flow.c    needs, `when`, hooks, outcome
  *   link.c    links to nodes, and how long a task waits for one
+ *   limit.c   allocations of nodes, and what comes too late for them
  *   user.c    cancel, retry, resume
  */
 /* clang-format on */
@@ -93,6 +94,8 @@ struct node {
     bool fails;           /* REFUSED: some that were ready there have not failed yet */
     int64_t look_ms;      /* when what waits for its link is looked at; -1: no timer is set */
     int64_t away_ms;      /* ASKED, DOWN: since when it is not connected */
+    int64_t limit_ms;     /* its allocation ends then; 0: never … */
+    int64_t lasts_ms;     /* … so long after this was told */
 };
 
 struct fr_sched {
@@ -215,6 +218,14 @@ void drop_reservation(struct fr_sched *s);            /* frees the slots that th
 void room_changed(struct fr_sched *s, uint32_t node); /* slots or link of node have changed */
 void node_gone(struct fr_sched *s, uint32_t node);    /* link lost: reserved slots are freed */
 void node_back(struct fr_sched *s, uint32_t node);
+uint32_t best_of(struct fr_sched *s, uint32_t node); /* its best ready single instance; NONE */
+
+/* limit.c */
+void limit_node(struct fr_sched *s, uint32_t node, int64_t left_ms); /* FR_EV_LIMIT */
+/* The allocation of its node is too near its limit, and was not when it began to count. */
+bool is_late(const struct fr_sched *s, uint32_t inst);
+/* The node of a member that comes too late for its allocation, NONE: none does. */
+uint32_t node_spent(const struct fr_sched *s, const struct gang *gang);
 
 /* end.c */
 void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev);

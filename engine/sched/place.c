@@ -4,7 +4,8 @@
  * A ready gang becomes the reserver when its turn comes: slots that free up on its nodes are kept
  * for it against whatever has a worse key, so it cannot starve; only one gang collects at a time,
  * so two cannot block each other. A gang one of whose nodes has no link waits for that link and
- * keeps nothing.
+ * keeps nothing. What comes too late for the allocation of its node holds up what is less urgent
+ * there, until that has another one.
  *
  * Of a node that can take no more, the next instances are booked (sched.h): they stay in its heap.
  */
@@ -27,7 +28,7 @@ static bool fits(const struct fr_sched *s, uint32_t node, uint32_t inst)
     const struct node *n = &s->nodes[node];
     uint32_t room = free_slots(s, node), need = weight(s, inst);
 
-    if (n->link != LINK_UP)
+    if (n->link != LINK_UP || is_late(s, inst))
         return false;
     if (n->reserved > 0 && key_of(s, inst) > key_of(s, s->gangs[s->reserver].first))
         room = room > n->reserved ? room - n->reserved : 0;
@@ -46,8 +47,7 @@ void want_link(struct fr_sched *s, uint32_t node)
         a->node = node;
 }
 
-/* The best ready single instance of the node, NONE: there is none. */
-static uint32_t best_of(struct fr_sched *s, uint32_t node)
+uint32_t best_of(struct fr_sched *s, uint32_t node)
 {
     struct fr_heap *h = &s->nodes[node].ready;
 
@@ -171,6 +171,20 @@ static void reserve(struct fr_sched *s, uint32_t g)
     }
     for (uint32_t k = 0; k < gang->n; k++)
         check_reserved(s, s->plan->insts[gang->first + k].node);
+}
+
+/* A gang that has all it needs. One that comes too late waits for the next link to that node. */
+static bool gang_starts(struct fr_sched *s)
+{
+    uint32_t gang = s->reserver, spent;
+
+    if (gang == NONE || s->missing > 0)
+        return false;
+    if ((spent = node_spent(s, &s->gangs[gang])) == NONE)
+        return true;
+    drop_reservation(s);
+    wait_for_link(s, gang, spent);
+    return false;
 }
 
 static void pick_reserver(struct fr_sched *s)
@@ -349,9 +363,10 @@ static void start_all(struct fr_sched *s)
         uint32_t node, ids;
         bool gang;
 
-        pick_reserver(s);
+        do
+            pick_reserver(s);
+        while (!(gang = gang_starts(s)) && s->reserver == NONE && s->ready_gangs.n > 0);
         node = pick_node(s);
-        gang = s->reserver != NONE && s->missing == 0;
         if (gang && node != NONE)
             gang = key_of(s, s->gangs[s->reserver].first) < s->offers.v[0].key;
         if (!gang && node == NONE)

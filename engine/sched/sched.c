@@ -340,7 +340,7 @@ static enum fr_rc check_event(const struct fr_sched *s, const struct fr_event *e
     if (first == s->begun && ev->kind != FR_EV_BLOCK)
         return fr_fail(err, FR_USAGE, "BEGIN or RESUME comes first, and once");
     if ((ev->kind >= FR_EV_PREPARED && ev->kind <= FR_EV_WHEN && ev->inst >= s->plan->n_insts) ||
-        (ev->kind >= FR_EV_NODE_UP && ev->kind <= FR_EV_SLOTS && ev->node >= s->plan->n_nodes) ||
+        (ev->kind >= FR_EV_NODE_UP && ev->kind <= FR_EV_LIMIT && ev->node >= s->plan->n_nodes) ||
         (ev->kind == FR_EV_BLOCK && ev->task >= s->plan->n_tasks))
         return fr_fail(err, FR_USAGE, "an event about what the plan has not");
     return FR_OK;
@@ -376,6 +376,9 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
         s->nodes[ev->node].contended = ev->contended;
         s->nodes[ev->node].over = ev->over;
         room_changed(s, ev->node);
+        return FR_OK;
+    case FR_EV_LIMIT:
+        limit_node(s, ev->node, ev->left_ms);
         return FR_OK;
     case FR_EV_BLOCK:
         block_task(s, ev->task, ev->value);

@@ -134,6 +134,9 @@ enum fr_event_kind {
      * too many are in use: each slot that gets free is given back. While more are in use than lent,
      * nothing starts there; nothing is stopped */
     FR_EV_SLOTS,
+    /* a place: its allocation ends in left_ms (0: never). What was in time for that when this was
+     * told, and is not any more (fr_task_last_ms), waits for a further one */
+    FR_EV_LIMIT,
     /* about the run */
     FR_EV_BLOCK, /* value: what would get ready of `task` waits, takes no slot and is row.blocked;
                   * else it goes on. Again: its rows are put again. May precede the first event */
@@ -154,7 +157,7 @@ struct fr_event {
     bool same_home, same_boot, prepared /* UNKNOWN: it was, and may yet be started there */;
     int64_t since_ms;
     int64_t ago_ms;  /* ENDED: it ended so long before now */
-    int64_t left_ms; /* RESUME: until the run has taken its timeout; < 0: it has */
+    int64_t left_ms; /* RESUME: until the run has taken its timeout; < 0: it has. LIMIT */
     uint32_t slots;
     bool contended, over;
 };
@@ -275,6 +278,8 @@ enum fr_need {
 enum fr_need fr_sched_need(const struct fr_sched *s, uint32_t node);
 bool fr_sched_lives(const struct fr_sched *s, uint32_t node);     /* an attempt does there */
 uint32_t fr_sched_ready(const struct fr_sched *s, uint32_t node); /* instances, or live ones */
+/* What is to start there next waits for a further allocation (FR_EV_LIMIT). */
+bool fr_sched_spent(struct fr_sched *s, uint32_t node);
 /* For ${{ success() }} and failure() of an instance: whether a need of its task failed, of one that
  * is joined item by item its item of that; of a hook: whether the run did. O(needs). A task that is
  * best_effort never counts as failed. */

@@ -148,6 +148,16 @@ struct fr_task {
 
 enum fr_hook { FR_HOOK_SUCCESS, FR_HOOK_FAILURE, FR_HOOK_CANCEL, FR_HOOK_EXIT, FR_HOOK_N };
 
+/* An attempt is not started so shortly before the limit of an allocation: it would be told at once,
+ * or (in the last minutes) may take longer than is left. 0: whenever. */
+enum { FR_LAST_MINUTES_MS = 180000 };
+static inline int64_t fr_task_last_ms(const struct fr_task *task)
+{
+    int64_t takes = task->timeout_ms < FR_LAST_MINUTES_MS ? task->timeout_ms : FR_LAST_MINUTES_MS;
+
+    return task->notice_ms > takes ? task->notice_ms : takes;
+}
+
 struct fr_param {
     const char *name, *help; /* help may be NULL */
     enum fr_type type;

@@ -114,11 +114,15 @@ static void set_notice(struct sup *s)
             fr_sys.mono_ms() + (s->req->deadline_wall - fr_sys.wall_ms()) - s->req->notice_ms;
 }
 
-/* It has half of the time that is left; the other half is for its log, and for its job to end. */
+/* It has half of the time that is left; the other half is for its log, and for its job to end. One
+ * that began late has less than it asked for. */
 static void stop_by_notice(struct sup *s)
 {
+    int64_t left = s->req->deadline_wall - fr_sys.wall_ms();
+
+    left = left < s->req->notice_ms ? left : s->req->notice_ms;
     s->notice_ms = INT64_MAX;
-    sup_stop(s, FR_END_TIME_LIMIT, 0, s->req->notice_ms / 2);
+    sup_stop(s, FR_END_TIME_LIMIT, 0, left > 0 ? left / 2 : 0);
 }
 
 static void launch(struct sup *s)

@@ -1,5 +1,6 @@
 #include "engine/view/why.h"
 
+#include "engine/base/sys.h"
 #include "engine/sched/sched.h"
 #include "engine/slurm/wait.h"
 
@@ -164,8 +165,18 @@ static void name_holders(const struct fr_why *w, const struct want *want, struct
         name_gangs(w, want, out);
 }
 
-/* What the allocation of a place still lacks. */
-static void name_allocation(const struct fr_why *w, const struct fr_node *spec, struct fr_buf *out)
+/* It comes too late for that one (fr_task_last_ms). */
+static bool is_late(const struct fr_why *w, uint32_t inst, const struct fr_allocation_row *row)
+{
+    int64_t last = fr_task_last_ms(w->plan->tasks[w->plan->insts[inst].task].spec);
+
+    return row->state == FR_ALLOCATION_UP && row->end_wall != 0 && last > 0 &&
+           row->end_wall - fr_sys.wall_ms() <= last;
+}
+
+/* What the allocation of its place still lacks. */
+static void name_allocation(const struct fr_why *w, uint32_t inst, const struct fr_node *spec,
+                            struct fr_buf *out)
 {
     const struct fr_slurm_spec *slurm = w->plan->spec->slurm;
     bool copies = slurm->allocations[spec->allocation].copies > 0;
@@ -185,6 +196,10 @@ static void name_allocation(const struct fr_why *w, const struct fr_node *spec, 
     if (copies && open >= slurm->max_jobs &&
         (newest == NULL || newest->state == FR_ALLOCATION_OVER)) {
         fr_buf_fmt(out, "one of the %d jobs that Slurm may have (max_jobs)", slurm->max_jobs);
+        return;
+    }
+    if (newest != NULL && is_late(w, inst, newest)) {
+        fr_buf_fmt(out, "a further allocation %s, as this one is near its limit", name);
         return;
     }
     if (newest != NULL)
@@ -213,7 +228,7 @@ static void name_node(const struct fr_why *w, const struct want *want, struct fr
         return;
     }
     if (spec != NULL && spec->executor == FR_EXECUTOR_SLURM)
-        name_allocation(w, spec, out);
+        name_allocation(w, want->inst, spec, out);
     if (out->n > 0)
         return;
     if (w->away_wall[node] != 0)

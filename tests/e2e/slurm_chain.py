@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Chains of allocations over the commands of fakeslurm: a training that brings no newer checkpoint ends, others go
-on. usage: slurm_chain.py BUILD"""
+on; what comes too late for one waits for the next. usage: slurm_chain.py BUILD"""
 import json
 import os
 import re
 import subprocess
-import sys
 
 import slurm_lib
 import trainer_lib as t
@@ -15,23 +14,17 @@ NODES = """slurm:
   rpc: 60
   allocations:
     train: {nodes: 2, cpus: 1, time: 30m, chain: 6}
+    short: {cpus: 1, time: 1m}
 """
 # Attempt N writes the rows of line N of the file `rows`, and waits for the file go.N.
 FIT = """test "$NODE_RANK" = 1 || sed -n "$FLOWRUN_ATTEMPT_NO p" rows | tr ';' '\\n' >> m.jsonl
 until [ -e go.$FLOWRUN_ATTEMPT_NO ]; do sleep 0.1; done
 """
-flowrun = program = None
-env = {}
-
-
-def sh(*words):
-    p = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                       env={**os.environ, **env}, timeout=600, text=True, errors="replace")
-    return p.returncode, p.stdout
+flowrun = cluster = None
 
 
 def status():
-    code, text = sh(flowrun, "status", "--json")
+    code, text = cluster.run([flowrun, "status", "--json"])
     return json.loads(text) if code == 0 else {}
 
 
@@ -60,12 +53,12 @@ def run(what, attempts, on, ends):
     with open("fit.yaml", "w") as f:
         f.write("name: fit\nnodes: nodes.yaml\ntasks:\n  a: {on: %s, metrics: %s/m.jsonl, retry: {times: 0}, run: 'cd %s && sh fit.sh'}\n"
                 % (on, t.folder, t.folder))
-    going = slurm_lib.Flowrun([flowrun, "fit.yaml"], **env)
+    going = slurm_lib.Flowrun([flowrun, "fit.yaml"], **cluster.env)
     for no, one in enumerate(attempts, 1):
         if no < len(attempts):
             t.until("%s: rows of attempt %d" % (what, no), lambda: rows_of(no, row(one[-1])))
             job = status()["allocations"][-1]["job"]
-            t.same("%s: preempted" % what, sh(program, t.folder + "/cluster", "end", str(job), "PREEMPTED")[0], 0)
+            t.same("%s: preempted" % what, cluster.act("end", job, "PREEMPTED")[0], 0)
         elif ends is None:
             t.until("%s: rows of attempt %d" % (what, no), lambda: rows_of(no, row(one[-1])))
             t.same("%s: it goes on" % what, {x["state"] for x in status()["tasks"]}, {"running"})
@@ -81,14 +74,34 @@ def run(what, attempts, on, ends):
         t.has(what, got["tasks"][0]["reason"], "two allocations in a row brought no newer checkpoint")
 
 
+LATE = """name: late
+nodes: nodes.yaml
+tasks:
+  a: {on: short1, run: 'while [ $(date +%%s) -lt $((FLOWRUN_DEADLINE - 39)) ]; do sleep 0.1; done'}
+  other: {on: short1, run: 'until [ -e %s/other ]; do sleep 0.1; done'}
+  b: {on: short1, needs: [a], notice: 40s, run: 'test $(($FLOWRUN_DEADLINE - $(date +%%s))) -gt 40'}
+"""
+
+
+def late():
+    """A task that would be told to end at once is not begun: it costs no attempt, nor a link of a chain."""
+    with open("late.yaml", "w") as f:
+        f.write(LATE % t.folder)
+    going = slurm_lib.Flowrun([flowrun, "late.yaml"], **cluster.env)
+    t.until("late: it waits", lambda: "b@short1" in cluster.run([flowrun, "status"])[1] and re.search(
+        r"b@short1 .*waits for a further allocation short, as this one is near its limit", cluster.run([flowrun, "status"])[1]))
+    t.same("late: while another task uses that one", [x["state"] for x in status()["allocations"]], ["up"])
+    open("other", "w").close()
+    t.same("late: exit status", going.ended(), 0)
+    got = status()
+    t.same("late: no attempt is lost", [x["attempts"] for x in got["tasks"]], [1, 1, 1])
+    t.same("late: allocations", [x["state"] for x in got["allocations"]], ["over", "over"])
+    t.has("late: the first", got["allocations"][0]["note"], "was near its time limit")
+
+
 def main():
-    global flowrun, program
-    flowrun, program = slurm_lib.program("engine/cli/flowrun"), slurm_lib.program("tests/e2e/fakeslurm")
-    slurm_lib.begin()
-    t.same("a cluster", sh(program, "init", t.folder + "/cluster", "4")[0], 0)
-    with open("cluster/slurm.conf", "w") as f:
-        f.write("Nodes=4\nKillWait=5\nMinJobAge=300\n")
-    env.update(SLURM_CONF=t.folder + "/cluster/slurm.conf", PATH="%s/cluster/bin:%s" % (t.folder, os.environ["PATH"]))
+    global flowrun, cluster
+    flowrun, cluster = slurm_lib.begin_fake()
     for name, text in (("nodes.yaml", NODES % t.folder), ("fit.sh", FIT)):
         with open(name, "w") as f:
             f.write(text)
@@ -97,7 +110,8 @@ def main():
     run("a newer one that only the next attempt tells of", [[100], [100], [200], [200], [300]], "train1", None)
     run("a newer one in between", [[100], [100, 200], [100]], "train1", None)
     run("a task that names none", [[None], [None], [None], [None]], "train1", None)
-    sh(program, t.folder + "/cluster", "stop")
+    late()
+    cluster.stop()
     t.finish()
 
 

@@ -89,6 +89,24 @@ static void test_notice(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+/* One that begins when its notice is due has a half of what is left, not of its notice. */
+static void test_late_notice(void)
+{
+    struct client c = client_open(home, "flownode", 12);
+    struct fr_str words[3];
+    struct fr_msg m =
+        sh_prepare(words, "trap '' TERM; echo up; while :; do sleep 0.01; done", true);
+    struct fr_ended e;
+
+    m.prepare.request.notice_ms = 3600000;
+    m.prepare.request.deadline_wall = fr_sys.wall_ms() + 4000;
+    client_send(&c, &m);
+    client_attach(&c, m.prepare.attempt, 0);
+    e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended; /* half an hour is too long */
+    CHECK_INT(e.cause, FR_END_TIME_LIMIT);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 /* A stop that comes in one piece with its prepare counts: the supervisor reads both at once. */
 static void test_stop_behind_prepare(void)
 {
@@ -271,6 +289,7 @@ int main(void)
     test_supervisor_killed();
     test_escaped();
     test_notice();
+    test_late_notice();
     CHECK(fr_remove_tree(home, NULL) == FR_OK);
     return check_done();
 }

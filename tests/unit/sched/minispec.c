@@ -44,6 +44,10 @@ static bool mini_number(struct fr_task *task, int *code, const char *word)
         task->retry.max_delay_ms = n;
     else if (fr_has_prefix(word, "jitter="))
         task->retry.jitter = (double)n / 100;
+    else if (fr_has_prefix(word, "notice="))
+        task->notice_ms = n;
+    else if (fr_has_prefix(word, "takes="))
+        task->timeout_ms = n;
     else if (fr_has_prefix(word, "lost="))
         task->lost_after_ms = n;
     else if (fr_has_prefix(word, "code=")) {

@@ -4,7 +4,8 @@
  * @control, gang, slots=N, retry=N, delay=MS, max=MS, code=N (retried although retry is not on
  * exit), ended, onfail, any (run_if: always, failure, any), when, best, uses, lost=MS, away=MS
  * (connect.retry_for of all nodes; retry is on unreachable, too), try=MS (connect.timeout of all
- * nodes), chain=N (of the allocation that all nodes are of), par=N (max_parallel), items=N (0 to
+ * nodes), chain=N (of the allocation that all nodes are of), notice=MS, takes=MS (its timeout),
+ * par=N (max_parallel), items=N (0 to
  * 4), =a (needs a, item by item), a/sk (needs a, states: succeeded, skipped, by their letters), a~
  * (and skip_with a); a name after !success, !failure, !cancel or !exit is a hook.
  */

@@ -87,6 +87,7 @@ static const struct word words[] = {
     {"lend1", {.kind = FR_EV_SLOTS, .slots = 1}},
     {"lend2", {.kind = FR_EV_SLOTS, .slots = 2}},
     {"share1", {.kind = FR_EV_SLOTS, .slots = 1, .contended = true}},
+    {"limit", {.kind = FR_EV_LIMIT}},
     {"block", {.kind = FR_EV_BLOCK, .value = true}},
     {"free", {.kind = FR_EV_BLOCK}},
     {"over1", {.kind = FR_EV_SLOTS, .slots = 1, .contended = true, .over = true}},
@@ -110,8 +111,8 @@ static const struct word words[] = {
     {"tombstoned", {.kind = FR_EV_TOMBSTONED}},
 };
 
-/* "launched.1": the event about instance 1, "exit0@50.1": of 50 ms ago; "up.1": about node 1;
- * "block.1": about task 1. */
+/* "launched.1": the event about instance 1, "exit0@50.1": of 50 ms ago; "limit@50.1": in 50 ms;
+ * "up.1": about node 1; "block.1": about task 1. */
 static inline void say(struct bench *b, const char *word)
 {
     struct fr_event ev = {.kind = FR_EV_TICK};
@@ -134,7 +135,7 @@ static inline void say(struct bench *b, const char *word)
         }
     CHECK(found);
     if (word[n] == '@')
-        ev.ago_ms = strtoll(word + n + 1, NULL, 10);
+        ev.ago_ms = ev.left_ms = strtoll(word + n + 1, NULL, 10);
     if (word[dot] == '.')
         ev.inst = ev.node = (uint32_t)strtoul(word + dot + 1, NULL, 10);
     if (ev.kind == FR_EV_BLOCK)
@@ -148,7 +149,7 @@ static inline void say(struct bench *b, const char *word)
 
 static inline void say_all(struct bench *b, const char *script)
 {
-    char copy[200], *save = NULL;
+    char copy[240], *save = NULL;
 
     snprintf(copy, sizeof copy, "%s", script);
     for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))

@@ -28,6 +28,7 @@ struct place {     /* a node, its link, and the commands and answers under way *
     bool wire, up; /* the link works; the engine knows it */
     bool wanted;
     int64_t cut_ms;
+    int64_t limit_ms, lasts_ms; /* of its allocation, as the engine knows it; 0: it has none */
     unsigned boot;
     struct fr_act cmd[MAX_Q];
     size_t cmd_at, cmd_n;

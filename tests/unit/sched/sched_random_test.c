@@ -47,6 +47,8 @@ static void random_spec(struct world *w, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, " best");
         if (chance(w, 25))
             at += (size_t)snprintf(text + at, size - at, " lost=5000");
+        if (chance(w, 30))
+            at += (size_t)snprintf(text + at, size - at, " notice=%u", 1 + (unsigned)draw(w, 9000));
         for (unsigned k = 0; k < t; k++)
             if (chance(w, 30))
                 at += (size_t)snprintf(text + at, size - at, " %st%u%s%s",
@@ -150,6 +152,15 @@ static void check_fast(struct world *w)
     }
 }
 
+/* Nothing starts that comes too late for the allocation of its node, if that was long enough. */
+static void check_limit(struct world *w, uint32_t inst)
+{
+    const struct place *p = &w->at[w->plan->insts[inst].node];
+    int64_t notice = w->plan->tasks[w->plan->insts[inst].task].spec->notice_ms;
+
+    CHECK(notice == 0 || p->lasts_ms <= notice || p->limit_ms - w->now_ms > notice);
+}
+
 static void check_row_change(struct world *w, const struct fr_row *old, const struct fr_row *row)
 {
     const struct fr_plan_task *task = &w->plan->tasks[w->plan->insts[row->inst].task];
@@ -163,6 +174,8 @@ static void check_row_change(struct world *w, const struct fr_row *old, const st
     CHECK(row->attempt_no == old->attempt_no || row->attempt_no == old->attempt_no + 1);
     if (row->live)
         CHECK(!fr_id_zero(row->attempt));
+    if (row->state == FR_ST_STARTING && old->state != FR_ST_STARTING)
+        check_limit(w, row->inst);
     if (!row->live || fr_row_booked(row))
         w->doubt[row->inst] = false;
     if (task->hook >= 0 && row->attempt_no != old->attempt_no)
@@ -298,6 +311,7 @@ static void resume(struct world *w)
     for (uint32_t n = 0; n < NODES; n++) {
         w->at[n].cmd_at = w->at[n].cmd_n = w->at[n].msg_at = w->at[n].msg_n = 0;
         w->at[n].up = w->at[n].wanted = false;
+        w->at[n].limit_ms = w->at[n].lasts_ms = 0;
     }
     CHECK(fr_sched_create(w->plan, NULL, &w->s, NULL) == FR_OK);
     CHECK(fr_sched_load_run(w->s, &w->run, NULL) == FR_OK);
@@ -378,12 +392,25 @@ static void pass_time(struct world *w)
         drain(w, (struct fr_event){.kind = FR_EV_TICK});
 }
 
+/* The place gets another allocation, where a task waits for that, or by chance. */
+static void place(struct world *w, uint32_t n)
+{
+    int64_t left = w->calm || chance(w, 20) ? 0 : 1 + (int64_t)draw(w, 20000);
+
+    if (n == w->plan->control || !chance(w, fr_sched_spent(w->s, n) ? 30 : 3))
+        return;
+    w->at[n].limit_ms = w->now_ms + left;
+    w->at[n].lasts_ms = left;
+    drain(w, (struct fr_event){.kind = FR_EV_LIMIT, .node = n, .left_ms = left});
+}
+
 static void node_step(struct world *w, uint32_t n)
 {
     struct place *p = &w->at[n];
 
     if (!p->wire && (w->calm || chance(w, 20)))
         p->wire = true;
+    place(w, n);
     if (p->wire && !p->up && p->wanted) {
         p->up = true;
         drain(w, (struct fr_event){.kind = FR_EV_NODE_UP, .node = n});
