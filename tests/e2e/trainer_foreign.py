@@ -3,7 +3,6 @@
 one is named with file and tensor, and nothing is written; a pickle that names what no checkpoint needs is refused and not run."""
 import json
 import os
-import pickle
 import random
 import shutil
 import struct
@@ -12,7 +11,7 @@ import zipfile
 
 import deepspeed_lib as d
 import trainer_lib as t
-from fp8_lib import floats, read
+from fp8_lib import read
 
 draw = random.Random(5)
 
