@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Widths of the CPU's kernels through `flowtrain train`: ONEDNN_MAX_CPU_ISA takes the lesser ones. At each the
 log names the kernels, one thread and three give the same bits, and losses agree with the machine's best: f32 to
-1e-5 relative, bf16 to 2^-7. Skipped on a chip without AVX2.
+1e-5 relative; bf16 in the first step to 2^-9, the rounding of a bf16, then to 2^-6: AdamW moves by the whole rate
+where a gradient is nearly 0, to whichever side that is rounded. Skipped on a chip without AVX2.
 
 usage: trainer_widths.py BUILD
 """
@@ -10,8 +11,10 @@ import sys
 
 import trainer_lib as t
 
-NEEDS = {"AVX2": {"avx2", "fma", "f16c"}, "AVX512_CORE": {"avx512f", "avx512bw", "avx512vl", "avx512dq"}}
-SAID = {"AVX2": ("avx2", "widened-to-avx2-f32"), "AVX512_CORE": ("avx512", "widened-to-avx512-f32")}
+WIDE = {"avx512f", "avx512bw", "avx512vl", "avx512dq"}
+NEEDS = {"AVX2": {"avx2", "fma", "f16c"}, "AVX512_CORE": WIDE, "AVX512_CORE_BF16": WIDE | {"avx512_bf16"}}
+SAID = {"AVX2": ("avx2", "widened-to-avx2-f32"), "AVX512_CORE": ("avx512", "widened-to-avx512-f32"),
+        "AVX512_CORE_BF16": ("avx512", "avx512")}
 KERNELS = re.compile(r"cpu threads=\d+ f32=(\S+) bf16=(\S+)")
 
 
@@ -23,11 +26,11 @@ def train(out, bf16, **env):
     return said.groups() if said else None
 
 
-def compare(what, got, want, relative):
+def compare(what, got, want, bounds):
     a, b = ([e["loss"] for e in t.log_lines(out) if "loss" in e] for out in (got, want))
     t.same(what + ": steps", len(a), 3)
-    worst = max(abs(x - y) / abs(y) for x, y in zip(a, b))
-    t.check(what + ": losses", worst <= relative, "relative difference %g" % worst)
+    apart = [abs(x - y) / abs(y) for x, y in zip(a, b)]
+    t.check(what + ": losses", all(d <= bound for d, bound in zip(apart, bounds)), "relative differences %s" % apart)
 
 
 def main():
@@ -45,7 +48,7 @@ def main():
             t.same(one + ": kernels", train(one, bf16, ONEDNN_MAX_CPU_ISA=isa), SAID[isa])
             train(three, bf16, ONEDNN_MAX_CPU_ISA=isa, OMP_NUM_THREADS="3")
             t.same(one + ": three threads", t.losses(three), t.losses(one))
-            compare(one, one, name, 2 ** -7 if bf16 else 1e-5)
+            compare(one, one, name, (2 ** -9, 2 ** -6, 2 ** -6) if bf16 else 3 * (1e-5,))
     t.finish()
 
 

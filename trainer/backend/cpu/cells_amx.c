@@ -31,8 +31,8 @@ bool cpu_amx_have(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* of arch_prctl(2) */
 
-    return cpu_may_tile() && cpu_kernels() != NULL && cpu_kernels()->pairs &&
-           __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+    return cpu_may_tile() && __builtin_cpu_supports("amx-tile") &&
+           __builtin_cpu_supports("amx-bf16") &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 

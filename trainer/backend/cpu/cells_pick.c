@@ -9,7 +9,8 @@ enum level { NONE, AVX2, AVX512, AVX512_BF16, TILES };
 
 extern const struct cpu_kernels cpu_avx2_kernels, cpu_avx512_kernels, cpu_avx512bf16_kernels;
 
-/* ONEDNN_MAX_CPU_ISA, as oneDNN reads it (its guide: CPU Dispatcher Control). */
+/* ONEDNN_MAX_CPU_ISA, as oneDNN reads it (its guide: CPU Dispatcher Control). AVX512_BF16 is what
+ * it asks for by that name. */
 static enum level allowed(void)
 {
     const char *max = getenv("ONEDNN_MAX_CPU_ISA");
@@ -25,14 +26,22 @@ static enum level allowed(void)
     return strncmp(max, "AVX2", 4) == 0 ? AVX2 : NONE;
 }
 
+/* Intel's instruction for pairs has half the rate of FMA, so bf16 is faster widened there, and
+ * pairs serve beside AMX alone; that of AMD is twice as fast as FMA (tests/bench/peak.c). */
+static bool pairs_are_fast(enum level most)
+{
+    return most == AVX512_BF16 || !__builtin_cpu_is("intel") || (most == TILES && cpu_amx_have());
+}
+
 static const struct cpu_kernels *pick(void)
 {
     enum level most = allowed();
 
     if (most >= AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        return most >= AVX512_BF16 && __builtin_cpu_supports("avx512bf16") ? &cpu_avx512bf16_kernels
-                                                                           : &cpu_avx512_kernels;
+        return most >= AVX512_BF16 && __builtin_cpu_supports("avx512bf16") && pairs_are_fast(most)
+                   ? &cpu_avx512bf16_kernels
+                   : &cpu_avx512_kernels;
     if (most >= AVX2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         __builtin_cpu_supports("f16c"))
         return &cpu_avx2_kernels;
