@@ -23,6 +23,10 @@ struct fr_str fr_str_of(const char *s); /* NULL gives the empty string */
 bool fr_str_eq(struct fr_str a, struct fr_str b);
 bool fr_str_is(struct fr_str a, const char *b);
 bool fr_has_prefix(const char *s, const char *prefix);
+static inline const char *fr_plural(uint64_t n) /* the ending of a word that is counted */
+{
+    return n == 1 ? "" : "s";
+}
 bool fr_str_ends(struct fr_str s, const char *ending); /* s must be longer than ending */
 /* Takes the first line of *rest, without its newline. False: nothing is left. */
 bool fr_next_line(struct fr_str *rest, struct fr_str *line);

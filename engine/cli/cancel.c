@@ -172,7 +172,7 @@ static int say_found(const struct cancel *c, const struct fr_inst_rows *rows)
         fr_print("run %lld is over (%s): there is nothing to stop\n", (long long)c->run.no, end);
     } else {
         fr_print("run %lld is %s: %zu task%s stopped, no process of them is left%s\n",
-                 (long long)c->run.no, end, n_stopped, n_stopped == 1 ? "" : "s",
+                 (long long)c->run.no, end, n_stopped, fr_plural(n_stopped),
                  c->run.state == FR_RUN_HOOKS ? "; its hooks run now" : "");
     }
     return n_left > 0 ? CLI_FAILED : CLI_OK;

@@ -52,7 +52,8 @@ enum fr_rc cli_validate(struct cli_call *c, struct fr_err *err)
         fr_visible(file, sizeof(file), c->args.v[0], strlen(c->args.v[0]));
         for (size_t i = 0; i < spec->n_notes; i++)
             fr_print("%s\n", spec->notes[i]);
-        fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", file, spec->n_tasks, spec->n_nodes);
+        fr_print("%s: %zu task%s on %zu node%s, nothing wrong\n", file, spec->n_tasks,
+                 fr_plural(spec->n_tasks), spec->n_nodes, fr_plural(spec->n_nodes));
         print_allocations(spec->slurm);
         rc = cli_print_schedules(spec, &c->spec.zones, err);
     }

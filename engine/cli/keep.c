@@ -188,9 +188,9 @@ static void say_sum(const struct gc *g)
     if (keep->runs == 0 && keep->days == 0 && keep->failed_days == 0 && keep->bytes == 0)
         fr_print(
             "the configuration keeps all runs: 'flowrun help config' says how to limit them\n");
-    fr_print("%zu run%s and %zu file%s of no run %s: %s\n", g->runs, g->runs == 1 ? "" : "s",
-             g->swept.files, g->swept.files == 1 ? "" : "s",
-             g->dry ? "would be removed" : "removed", size);
+    fr_print("%zu run%s and %zu file%s of no run %s: %s\n", g->runs, fr_plural(g->runs),
+             g->swept.files, fr_plural(g->swept.files), g->dry ? "would be removed" : "removed",
+             size);
 }
 
 enum fr_rc cli_gc(struct cli_call *c, struct fr_err *err)

@@ -116,11 +116,11 @@ static void text_line(const struct fr_plan *plan, uint32_t t, const struct fr_pl
 void fr_plan_draw_text(const struct fr_plan *plan, const struct fr_plan_draw *how,
                        struct fr_buf *out)
 {
-    uint32_t n = plan->n_tasks - plan->n_hooks;
+    uint32_t n = plan->n_tasks - plan->n_hooks, n_insts = plan->n_insts - plan->n_hook_insts;
 
     add_visible(out, plan->spec->name);
-    fr_buf_fmt(out, ": %u tasks, %u instances, longest chain %u\n", n,
-               plan->n_insts - plan->n_hook_insts, plan->n_critical);
+    fr_buf_fmt(out, ": %u task%s, %u instance%s, longest chain %u\n", n, fr_plural(n), n_insts,
+               fr_plural(n_insts), plan->n_critical);
     for (uint32_t k = 0; k < n; k++)
         text_line(plan, plan->order[k], how, out);
     for (uint32_t t = n; t < plan->n_tasks && how != NULL && how->hooks; t++)

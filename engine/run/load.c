@@ -41,13 +41,9 @@ static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
 
     if (rc == FR_OK)
         rc = run_occasion_read(run, err);
-    if (rc != FR_OK)
-        return rc;
-    if (ro->file != NULL)
-        return compare_stored(run, err);
-    if (!run->late)
+    if (rc == FR_OK && ro->file == NULL && !run->late)
         run_edited(run, ro->retry);
-    return FR_OK;
+    return rc;
 }
 
 static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, struct fr_err *err)
@@ -58,11 +54,15 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     int64_t left;
 
     if (i == FR_PLAN_NONE)
-        return row->live != 0 ? fr_fail(err, FR_USAGE,
-                                        "%s lives, and the changed pipeline does "
-                                        "not have it",
-                                        row->key)
-                              : FR_OK;
+        return row->live != 0
+                   ? fr_fail(err, FR_USAGE,
+                             "%s still runs, and the changed pipeline does not have it: 'flowrun "
+                             "resume %lld' goes on with the run's own copy, 'flowrun cancel %lld' "
+                             "stops the run, and 'flowrun retry %lld --file FILE' takes the "
+                             "changed one then",
+                             row->key, (long long)run->row.no, (long long)run->row.no,
+                             (long long)run->row.no)
+                   : FR_OK;
     out.state = row->state;
     if (row->attempt_state != FR_ST_NONE)
         out.attempt_state = row->attempt_state;
@@ -468,7 +468,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         (!was_queued && (rc = wait_for_turn(run, opts, err)) != FR_OK) ||
         (opts->file != NULL &&
          ((rc = fr_run_check(run->plan, &env->shell, &run->files, issues, err)) != FR_OK ||
-          (rc = adopt(run, opts->file, err)) != FR_OK)))
+          (rc = compare_stored(run, err)) != FR_OK || (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
     if (opts->retry)
         run_late_begin(run);

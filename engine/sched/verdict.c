@@ -8,7 +8,7 @@ struct ending {
     const uint32_t *count; /* its instances by state: of the task, or own */
     uint32_t own[FR_ST_N];
     bool over, failed, good; /* failed: badly, and not best_effort; good: an instance succeeded */
-    bool bad;                /* an instance ended badly, best_effort or not */
+    bool bad; /* an instance failed, best_effort or not; fail_fast cancelled others */
 };
 
 bool item_over(const struct fr_sched *s, uint32_t t, uint32_t item)
@@ -52,10 +52,10 @@ static void look_at(const struct fr_sched *s, uint32_t t, uint32_t i, uint32_t i
         c = e->count;
         e->over = same ? item_over(s, need, item) : s->tasks[need].concluded;
     }
-    e->bad = c[FR_ST_FAILED] + c[FR_ST_TIMED_OUT] + c[FR_ST_CANCELLED] + c[FR_ST_LOST] +
-                 c[FR_ST_STOP_UNPROVEN] + c[FR_ST_UPSTREAM_FAILED] >
+    e->bad = c[FR_ST_FAILED] + c[FR_ST_TIMED_OUT] + c[FR_ST_LOST] + c[FR_ST_STOP_UNPROVEN] +
+                 c[FR_ST_UPSTREAM_FAILED] >
              0;
-    e->failed = e->bad && !s->plan->tasks[need].spec->best_effort;
+    e->failed = (e->bad || c[FR_ST_CANCELLED] > 0) && !s->plan->tasks[need].spec->best_effort;
     e->good = c[FR_ST_SUCCEEDED] > 0 && s->plan->tasks[need].count > 0;
 }
 

@@ -179,7 +179,7 @@ static void show_days(struct fr_buf *out, const struct fr_cron *c)
             if (n == 0)
                 fr_buf_text(out, "the last day");
             else
-                fr_buf_fmt(out, "%d day%s before the last", n, n == 1 ? "" : "s");
+                fr_buf_fmt(out, "%d day%s before the last", n, fr_plural((uint64_t)n));
         }
     for (int n = 1; n < 32; n++)
         if ((c->near >> n & 1) != 0) {

@@ -169,7 +169,7 @@ static void put_missed(struct stream *s)
     } else {
         fr_buf_text(b, "… ");
         add_count(b, s->missed);
-        fr_buf_fmt(b, " line%s not shown, see 'flowrun logs %lld'\n", s->missed == 1 ? "" : "s",
+        fr_buf_fmt(b, " line%s not shown, see 'flowrun logs %lld'\n", fr_plural(s->missed),
                    (long long)s->out->run);
     }
     s->missed = 0;

@@ -311,8 +311,10 @@ static enum fr_rc begin(struct cli_show *show, struct fr_err *err)
     if (show->opts.json)
         json_begin(show);
     else if (!show->opts.quiet)
-        cli_show_say(show, "run %lld (%.8s) of %s: %u tasks, %u nodes", (long long)m->no, id,
-                     m->name, plan->n_tasks - plan->n_hooks, plan->n_nodes - 1);
+        cli_show_say(show, "run %lld (%.8s) of %s: %u task%s, %u node%s", (long long)m->no, id,
+                     m->name, plan->n_tasks - plan->n_hooks,
+                     fr_plural(plan->n_tasks - plan->n_hooks), plan->n_nodes - 1,
+                     fr_plural(plan->n_nodes - 1));
     return FR_OK;
 }
 

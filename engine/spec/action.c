@@ -100,9 +100,10 @@ static void read_with_value(struct loader *l, const struct fr_yaml *y, struct fr
     if (items == NULL)
         return;
     with->items = items;
+    l->key = with->key->name;
     if (type == FR_T_MAP && y->kind == FR_YAML_MAP) {
         for (; with->n < y->n; with->n++) {
-            items[with->n].name = y->pairs[with->n].key.p;
+            l->key = items[with->n].name = y->pairs[with->n].key.p;
             read_item(l, y->pairs[with->n].value, with->key, &items[with->n]);
         }
     } else if (type == FR_T_LIST && y->kind == FR_YAML_LIST) {

@@ -32,6 +32,12 @@ static struct fr_yaml *new_map(struct templates *t, const struct fr_yaml *like, 
     return n == 0 || (map->pairs != NULL && map->sorted != NULL) ? map : NULL;
 }
 
+/* A map alone under these keys is a list of one. */
+static bool is_list_of_maps(struct fr_str key)
+{
+    return fr_str_is(key, "needs") || fr_str_is(key, "include") || fr_str_is(key, "exclude");
+}
+
 /* The pairs of base, and over them those of over: maps are merged, null removes what there is,
  * anything else replaces. extends: of over is left out. */
 static const struct fr_yaml *merge(struct templates *t, const struct fr_yaml *base,
@@ -45,7 +51,8 @@ static const struct fr_yaml *merge(struct templates *t, const struct fr_yaml *ba
 
         if ((other != NULL ? other : &pair)->value->kind == FR_YAML_NULL)
             continue;
-        if (other != NULL && other->value->kind == FR_YAML_MAP && pair.value->kind == FR_YAML_MAP) {
+        if (other != NULL && other->value->kind == FR_YAML_MAP && pair.value->kind == FR_YAML_MAP &&
+            !is_list_of_maps(pair.key)) {
             pair.value = (struct fr_yaml *)merge(t, pair.value, other->value);
             if (pair.value == NULL)
                 return NULL;
@@ -109,6 +116,7 @@ static const struct fr_yaml *extended(struct templates *t, const struct fr_yaml 
     items = items_of(&extends);
     if (items.n == 0 || extends->kind == FR_YAML_NULL)
         wrong_value(t->l, extends, "extends", "a name under templates:, or a list of them");
+    t->l->key = "extends";
     for (size_t i = 0; i < items.n; i++) {
         const char *name = extends->kind != FR_YAML_NULL ? read_now(t->l, items.v[i]) : NULL;
         const struct fr_yaml *one = name != NULL ? template_of(t, items.v[i], name) : NULL;
@@ -139,6 +147,7 @@ void expand_templates(struct loader *l, const struct fr_yaml *root)
     }
     for (size_t i = 0; t.map != NULL && i < t.map->n; i++) /* those that no task extends, too */
         (void)template_of(&t, t.map->pairs[i].value, t.map->pairs[i].key.p);
+    l->key = NULL;
 }
 
 /* What tasks take of them is read with the tasks. */

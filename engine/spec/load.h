@@ -45,11 +45,11 @@ struct loader {
     bool from_flag;        /* the text read last begins with the value of a -p */
     bool fenced;           /* it holds one of a request with a fence; it stands at text_pos */
     struct fr_pos text_pos;
+    const char *key;  /* whose value is being read; NULL: none */
     bool bad_items;   /* the task being read has a matrix that is wrong */
     bool item_fenced; /* a value of the matrix read last holds one of a request with a fence */
     bool any_node;    /* the inventory is not known: each name of a node is taken */
     struct spot spot;
-
     struct mistake *mistakes;
     size_t n_mistakes;
     size_t n_compared; /* words looked at for suggestions */

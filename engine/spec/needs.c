@@ -33,12 +33,16 @@ static unsigned read_states(struct loader *l, const struct fr_yaml *y)
     for (size_t i = 0; words != NULL && i < n; i++) {
         enum fr_state_of state;
 
-        if (fr_state_parse(words[i], &state) && fr_state_ended(state))
-            states |= 1u << state;
-        else
-            complain_near(l, pos_of(l, y->kind == FR_YAML_LIST && y->n == n ? y->items[i] : y),
-                          &(struct hint){expected, words[i], names, n_names},
+        bool known = fr_state_parse(words[i], &state) && fr_state_ended(state);
+        struct fr_pos pos = pos_of(l, y->kind == FR_YAML_LIST && y->n == n ? y->items[i] : y);
+
+        if (!known)
+            complain_near(l, pos, &(struct hint){expected, words[i], names, n_names},
                           "no task ends as '%s'", words[i]);
+        else if ((states & 1u << state) != 0)
+            complain(l, pos, NULL, "'%s' stands in states twice", words[i]);
+        else
+            states |= 1u << state;
     }
     return states;
 }

@@ -190,9 +190,10 @@ static void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow,
         (list = load_alloc(l, y->n, sizeof(*list))) == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
-        list[i].name = y->pairs[i].key.p;
+        l->key = list[i].name = y->pairs[i].key.p;
         read_text(l, y->pairs[i].value, allow, &list[i].value);
     }
+    l->key = "env";
     *out = list;
     *n = y->n;
 }
@@ -388,8 +389,12 @@ static shape_reader *const readers[SHAPE_N] = {SHAPES(READER)};
 
 void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    const char *outer = l->key;
+
+    l->key = f->name;
     if (readers[f->shape] != NULL)
         readers[f->shape](l, y, f, target);
+    l->key = outer;
 }
 
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,

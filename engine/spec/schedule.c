@@ -80,8 +80,10 @@ void read_given(struct loader *l, const struct fr_yaml *y, const struct field *f
     for (size_t i = 0; i < y->n; i++) {
         const struct fr_yaml_pair *pair = &y->pairs[i];
         const struct fr_param *param = find_param(l, pair->key.p);
-        const char *value = read_now(l, pair->value);
+        const char *value;
 
+        l->key = pair->key.p;
+        value = read_now(l, pair->value);
         if (param == NULL)
             complain(l, pos_of_key(l, pair),
                      "a name under params:", "the pipeline has no param '%s'", pair->key.p);

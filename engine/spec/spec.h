@@ -95,7 +95,8 @@ struct fr_action {
 /* When a task starts, once what it needs has ended. Needs with states are not counted. */
 enum fr_run_if {
     FR_RUN_IF_SUCCESS, /* no need failed, but those that are best_effort */
-    FR_RUN_IF_FAILURE, /* an instance of a need ended badly, best_effort or not */
+    FR_RUN_IF_FAILURE, /* an instance of a need failed, best_effort or not; cancelled is not failed
+                        */
     FR_RUN_IF_ANY,     /* an instance of a need succeeded */
     FR_RUN_IF_ALWAYS,
     FR_RUN_IF_N

@@ -162,7 +162,7 @@ void read_files(struct loader *l, const struct fr_yaml *y, const struct field *f
     for (size_t i = 0; i < y->n; i++) {
         struct fr_text *source = &files[i].value;
 
-        files[i].name = y->pairs[i].key.p;
+        l->key = files[i].name = y->pairs[i].key.p;
         if (!read_file(l, y->pairs[i].value, f, source, &excludes[i]))
             continue;
         if (strlen(files[i].name) > FR_PATH_INNER_MAX)

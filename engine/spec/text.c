@@ -146,6 +146,11 @@ bool text_take(struct text_reader *r, struct fr_expr *e, struct fr_text *out)
     return e != NULL && !r->bad && settle(r, e, out);
 }
 
+static void wrong_text(struct loader *l, const struct fr_yaml *y)
+{
+    wrong_value(l, y, l->key != NULL ? l->key : "the value", "a text");
+}
+
 bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out)
 {
     struct text_reader r = {.l = l, .y = y, .allow = allow};
@@ -158,7 +163,7 @@ bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct
     if (y->kind == FR_YAML_NULL)
         return true;
     if (y->kind != FR_YAML_SCALAR) {
-        wrong_value(l, y, "the value", "a text");
+        wrong_text(l, y);
         return false;
     }
     out->s = y->text.p;
@@ -171,7 +176,7 @@ const char *read_now(struct loader *l, const struct fr_yaml *y)
     struct fr_text t;
 
     if (y->kind == FR_YAML_NULL) {
-        wrong_value(l, y, "the value", "a text");
+        wrong_text(l, y);
         return NULL;
     }
     return read_text(l, y, 0, &t) ? t.s : NULL;

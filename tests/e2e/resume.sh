@@ -41,6 +41,11 @@ echo "tasks: {}" > slow.yaml
 echo "nodes: []" > nodes.yaml
 "$flowrun" status > status
 has "nobody looks after it" status "of slow: left"
+printf 'name: slow\nnodes: nodes.yaml\ntasks: {a: {run: "true"}}\n' > less.yaml
+"$flowrun" resume 1 --file less.yaml > out 2>&1
+same "a file without a task that runs is refused" $? 2
+has "it says what to do" out "still runs, and the changed pipeline does not have it: 'flowrun resume 1' goes on with the run's own copy, 'flowrun cancel 1' stops the run"
+hasnt "and does not say that it goes on" out "going on"
 start resume
 pid=$!
 until_true 20 holds out "b@n2 | between 1"

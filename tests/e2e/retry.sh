@@ -103,6 +103,7 @@ has "it alone" out "more@local succeeded"
 hasnt "nothing else" out "one@local succeeded"
 "$flowrun" retry 3 --file grown.yaml > out 2>&1
 same "where nothing is new there is nothing to run" $? 2
+hasnt "and nothing goes on" out "going on"
 has "it says so" out "nothing failed in this run"
 
 rm -f ran

@@ -51,6 +51,8 @@ file "a number for a map" "retry is '3'; expected a map of its keys, like {times
 file "a key of another tool" "a task has no key 'depends_on'; expected needs: [TASK]" 'tasks:\n  a: {run: x}\n  b: {run: x, depends_on: [a]}'
 file "a merge key with a number" "p.yaml:5:7: << takes a map, *NAME of one, or a list" 'tasks:\n  a: &a {run: x}\n  b: {<<: [*a, 3]}'
 file "no such template" "p.yaml:4:16: there is no template 'u'; expected a name under templates:" 'tasks:\n  a: {extends: u, run: x}\ntemplates: {t: {timeout: 1m}}'
+file "an end twice" "p.yaml:5:50: 'failed' stands in states twice" 'tasks:\n  a: {run: x}\n  b: {run: x, needs: [{task: a, states: [failed, failed]}]}'
+file "nothing where a text stands" "p.yaml:4:24: timeout is nothing; expected a text" 'tasks:\n  a: {run: x, timeout: }'
 file "an end that is none" "no task ends as 'done'; expected succeeded, failed" 'tasks:\n  a: {run: x}\n  b: {run: x, needs: [{task: a, states: [done]}]}'
 file "no time at all" "timeout is '0s'; expected never or a duration like 10s, above zero" 'tasks:\n  a: {run: x, timeout: 0s}'
 file "a name of 65 characters" "at most 64" "tasks:\n  $(printf 'x%.0s' $(seq 65)): {run: x}"

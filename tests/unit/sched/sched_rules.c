@@ -59,7 +59,7 @@ static bool any_bad(const struct world *w, uint32_t t, uint32_t item, uint32_t n
     unsigned bad = 0;
 
     for (int st = FR_ST_SUCCEEDED + 1; st < FR_ST_N; st++)
-        if (st != FR_ST_SKIPPED)
+        if (st != FR_ST_SKIPPED && st != FR_ST_CANCELLED)
             bad += count_of(w, t, item, need, (enum fr_state_of)st);
     return bad > 0;
 }
@@ -77,7 +77,8 @@ static enum say say_of(const struct world *w, uint32_t t, uint32_t item)
         struct fr_need_rule rule = spec->rules != NULL ? spec->rules[i] : (struct fr_need_rule){0};
         enum fr_state_of state = shown(w, t, item, need);
         bool is_bad = any_bad(w, t, item, need);
-        bool is_failed = is_bad && !w->plan->tasks[need].spec->best_effort;
+        bool is_failed = (is_bad || count_of(w, t, item, need, FR_ST_CANCELLED) > 0) &&
+                         !w->plan->tasks[need].spec->best_effort;
 
         if (rule.skip_with && state == FR_ST_SKIPPED)
             skips++;

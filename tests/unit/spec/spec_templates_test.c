@@ -22,6 +22,14 @@ static const struct {
      "templates: {t: {run: x, needs: b}}\n"
      "tasks: {a: {extends: t, needs: {task: c}}, b: {run: x}, c: {run: y, extends: []}}",
      "p.yaml:2:78: extends is an empty list; expected a name under templates:, or a list of them"},
+    {"one need alone is a list",
+     "templates: {t: {run: x, needs: {task: b, item: same}}}\n"
+     "tasks: {a: {extends: t, needs: {task: c}}, b: {run: x, matrix: {i: [1]}}, c: {run: y}}",
+     "a(x,0,0) b(x,0,0) c(y,0,0)"},
+    {"and so is one row left out, or more",
+     "templates: {t: {run: x, matrix: {i: [1, 2], exclude: {z: 1}, include: {l: [1]}}}}\n"
+     "tasks: {a: {extends: t, matrix: {exclude: {i: 2}, include: {k: 2}}}}",
+     "a(x,0,0)"},
     {"null removes",
      "templates: {t: {run: x, timeout: 5s, env: {A: 1, B: 1}}}\n"
      "tasks: {a: {extends: t, timeout: null, env: {A: ~}}}",
@@ -95,7 +103,7 @@ static const struct {
      "p.yaml:1:13: '1t' cannot be the name of a template; expected a letter, then letters, digits, "
      "'_' and '-', at most 64"},
     {"a map of names", "templates: {t: {run: x}}\ntasks: {a: {extends: {t: 1}, run: y}}",
-     "p.yaml:2:22: the value is a map; expected a text"},
+     "p.yaml:2:22: extends is a map; expected a text"},
     {"nothing", "templates: {t: {run: x}}\ntasks: {a: {extends: , run: y}}",
      "p.yaml:2:22: extends is nothing; expected a name under templates:, or a list of them"},
     {"of a hook", "templates: {t: {run: x}}\ntasks: {a: {run: y}}\non_exit: [{extends: t, run: x}]",

@@ -52,6 +52,30 @@ static const struct {
      "  a: {run: x}\n"
      "  a: {run: y}\n",
      "p.yaml:3:3: key 'a' stands here a second time; first at line 2"},
+    {"values of a wrong type, each by its key",
+     "params: {p: {default: [1]}}\nenv: {E: [1]}\n"
+     "tasks:\n"
+     "  a:\n"
+     "    run: x\n"
+     "    needs: [[b]]\n"
+     "    env: {F: {x: 1}}\n"
+     "    timeout: [1s]\n"
+     "    retry: {times: {n: 1}}\n"
+     "    files: {f: [x], g: {path: [y]}}\n"
+     "    description:\n"
+     "    slots: ~\n"
+     "  c: {uses: cleanup, with: {port: [[1]]}}\n",
+     "p.yaml:1:23: default is a list; expected a text\n"
+     "p.yaml:2:10: E is a list; expected a text\n"
+     "p.yaml:6:13: needs is a list; expected a text\n"
+     "p.yaml:7:14: F is a map; expected a text\n"
+     "p.yaml:8:14: timeout is a list; expected a text\n"
+     "p.yaml:9:20: times is a map; expected a text\n"
+     "p.yaml:10:16: f is a list; expected a text\n"
+     "p.yaml:10:31: path is a list; expected a text\n"
+     "p.yaml:11:17: description is nothing; expected a text\n"
+     "p.yaml:12:12: slots is nothing; expected a text\n"
+     "p.yaml:13:35: port is a list; expected a whole number"},
     {"nothing to do", "tasks: {a: {on: head}}",
      "p.yaml:1:9: 'a' does nothing; expected one of uses, run or argv"},
     {"two things", "tasks: {a: {run: x, argv: [y]}}",
