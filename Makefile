@@ -48,6 +48,7 @@ bench: all
 	python3 tests/bench/slurm.py $(BUILD)
 	tests/bench/trainer.sh $(BUILD)
 	tests/bench/full.sh $(BUILD)
+	tests/bench/chips.py $(BUILD)
 
 # Hours: every kill of a recorded run, simulated and of the real programs, 20,000 random cases. SEED=N
 torture: all

@@ -5,7 +5,8 @@
  *
  * usage: peak
  *
- * Prints "f32 NAME TFLOPS" and "bf16 NAME TFLOPS"; bf16 has the rate of f32 where it is widened.
+ * Prints "f32 NAME TFLOPS" and "bf16 NAME TFLOPS", NAME with +bf16 or +amx where these serve; bf16
+ * has the rate of f32 where it is widened.
  */
 #include "trainer/backend/cpu/cells.h"
 
@@ -130,13 +131,12 @@ static loop *loop_of(bool f32)
 }
 #endif
 
-static const char *name_of(bool f32)
+/* What follows the name of the vectors. */
+static const char *more(bool f32)
 {
-    const struct cpu_kernels *k = cpu_kernels();
-
-    if (k == NULL)
-        return "none";
-    return !f32 && k->pairs && cpu_may_tile() && cpu_amx_have() ? "amx" : k->name;
+    if (f32 || cpu_kernels() == NULL || !cpu_kernels()->pairs)
+        return "";
+    return cpu_may_tile() && cpu_amx_have() ? "+amx" : "+bf16";
 }
 
 static double rate(loop *run)
@@ -157,6 +157,8 @@ static double rate(loop *run)
 int main(void)
 {
     for (int f32 = 1; f32 >= 0; f32--)
-        printf("%s %s %.4f\n", f32 ? "f32" : "bf16", name_of(f32), rate(loop_of(f32)) / 1e12);
+        printf("%s %s%s %.4f\n", f32 ? "f32" : "bf16",
+               cpu_kernels() != NULL ? cpu_kernels()->name : "none", more(f32),
+               rate(loop_of(f32)) / 1e12);
     return EXIT_SUCCESS;
 }
