@@ -45,7 +45,8 @@ F32_LOOP(f32_neon, , 16, 16)
 __attribute__((target("arch=armv8.2-a+bf16"))) static double bf16_neon(void)
 {
     enum { SUMS = 16 };
-    bfloat16x8_t x = vreinterpretq_bf16_u16(vdupq_n_u16(0x3f80));
+    /* not 1, which gcc 12 takes for a constant of f16 */
+    bfloat16x8_t x = vreinterpretq_bf16_u16(vdupq_n_u16(0x3f81));
     float32x4_t sum[SUMS] = {0};
 
 #pragma GCC unroll 16
