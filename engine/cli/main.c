@@ -35,8 +35,18 @@ static int unknown(const char *word)
     return CLI_USAGE;
 }
 
+/* The command among words that begin with an option, where no file has its name; NULL: none. */
+static const char *command_behind(char **words)
+{
+    for (; *words != NULL; words++)
+        if (**words != '-' && cli_command_find(*words) != NULL && access(*words, F_OK) != 0)
+            return *words;
+    return NULL;
+}
+
 static int command(int argc, char **argv)
 {
+    const char *late;
     const struct cli_command *cmd;
     char *none[] = {argv[0], NULL};
 
@@ -47,6 +57,11 @@ static int command(int argc, char **argv)
     cmd = cli_command_find(argv[1]);
     if (cmd != NULL)
         return cli_dispatch(cmd, argv + 1);
+    if (argv[1][0] == '-' && (late = command_behind(argv + 2)) != NULL) {
+        fr_complain("flowrun: options stand behind the command: 'flowrun %s %s …'\n", late,
+                    argv[1]);
+        return CLI_USAGE;
+    }
     if (argv[1][0] == '-' || looks_like_file(argv[1]))
         return cli_dispatch(cli_command_find("run"), argv);
     return unknown(argv[1]);

@@ -24,6 +24,7 @@ file() {
 
 wrong "no such file" 2 "nothing.yaml" nothing.yaml
 wrong "no such command" 2 "did you mean 'status'" statsu
+wrong "an option before the command" 2 "options stand behind the command: 'flowrun status -v …'" -v status
 wrong "no such option" 2 "did you mean '--json'" status --jsn
 wrong "an option without its value" 2 "needs a value" runs --limit
 wrong "a limit that is no number" 2 "not 'many'" runs -n many
