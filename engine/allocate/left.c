@@ -2,8 +2,7 @@
  * them. */
 #include "engine/allocate/private.h"
 
-#include "engine/schedule/calendar.h"
-#include "engine/slurm/wait.h"
+#include "engine/view/allocations.h"
 
 enum left {
     LEFT_NOT,      /* nothing of it is, or a further flowrun looks after its run */
@@ -61,25 +60,6 @@ static bool is_first(const struct host_allocation *al)
     return m == al;
 }
 
-static void name_job(const struct host_allocation *al, struct fr_buf *out)
-{
-    const struct fr_allocation_life *l = &al->a.life;
-    const char *cluster = al->cluster->name[0] != '\0' ? al->cluster->name : al->row.cluster;
-    char job[FR_SLURM_JOB_TEXT];
-    size_t n = count_alike(al);
-
-    fr_buf_fmt(out, "allocation %s: ", al->row.name);
-    if (l->job == 0) {
-        fr_buf_fmt(out, "the job fr-%s, if Slurm has it,", al->row.tag);
-        return;
-    }
-    fr_buf_fmt(out, "Slurm job %s", fr_slurm_job_text(l->job, n > 1 ? 0 : l->element, job));
-    if (n > 1)
-        fr_buf_fmt(out, " (%zu of its elements)", n);
-    if (cluster[0] != '\0')
-        fr_buf_fmt(out, " of cluster %s", cluster);
-}
-
 static void say_released(const struct host_allocation *al, struct fr_buf *out)
 {
     fr_buf_text(out, " is not given back yet: ");
@@ -89,36 +69,19 @@ static void say_released(const struct host_allocation *al, struct fr_buf *out)
                      "when its lease is over");
 }
 
-/* Its run is not over. */
-static void say_kept(const struct host_allocation *al, enum left left, struct fr_buf *out)
+static void say(const struct host_allocation *al, bool released, struct fr_buf *out)
 {
-    const struct fr_allocation_life *l = &al->a.life;
-    char at[FR_TIME_TEXT], lease[24];
-    const char *serve = al->host->config.stays ? "the next 'flowrun serve' or " : "";
+    const bool named = al->cluster->name[0] != '\0';
+    const struct fr_left left = {&al->row, named ? al->cluster->name : al->row.cluster,
+                                 count_alike(al)};
 
-    fr_buf_fmt(out, " is left%s",
-               left == LEFT_WAITS  ? " in Slurm's queue"
-               : left == LEFT_RUNS ? " running"
-                                   : "");
-    if (left == LEFT_RUNS && al->row.hosts[0] != '\0' && count_alike(al) == 1)
-        fr_buf_fmt(out, " on %s", al->row.hosts);
-    if (left == LEFT_WAITS)
-        fr_allocation_queue(l->reason, l->estimate_wall, out);
-    if (left == LEFT_RUNS && l->end_wall != 0) {
-        fr_time_text(l->end_wall / 1000, 0, at);
-        fr_buf_fmt(out, ", at most until %s", at);
+    if (!released) {
+        fr_left_say(&left, al->run_no, al->host->config.stays ? "the next 'flowrun serve' or " : "",
+                    out);
+        return;
     }
-    fr_buf_fmt(out,
-               "; %s'flowrun resume %lld' goes on with it, 'flowrun cancel %lld' gives it back; ",
-               serve, (long long)al->run_no, (long long)al->run_no);
-    fr_show_duration(al->row.lease_ms, lease);
-    if (al->row.lease_ms == 0)
-        fr_buf_text(out, "without either it ends by itself when its lease is over");
-    else
-        fr_buf_fmt(out,
-                   "without either it ends by itself once it has run for %s without a task and "
-                   "without a flowrun",
-                   lease);
+    fr_left_name(&left, out);
+    say_released(al, out);
 }
 
 void alloc_say_left(const struct fr_host *host, struct fr_buf *out)
@@ -129,11 +92,7 @@ void alloc_say_left(const struct fr_host *host, struct fr_buf *out)
 
         if (left == LEFT_NOT || !is_first(al))
             continue;
-        name_job(al, out);
-        if (left == LEFT_RELEASED)
-            say_released(al, out);
-        else
-            say_kept(al, left, out);
+        say(al, left == LEFT_RELEASED, out);
         fr_buf_text(out, "\n");
     }
 }

@@ -9,6 +9,7 @@
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 #include "engine/store/unfetched.h"
+#include "engine/view/allocations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -394,6 +395,28 @@ static enum fr_rc follow(struct attached_run *a, const struct cli_wish *wish, st
     return rc;
 }
 
+/* A host that does not stay leaves the run soon; whether this one does, and whether others follow
+ * it, is not known here. */
+static enum cli_exit leave(const struct attached_run *a)
+{
+    const struct fr_run_row *run = cli_follow_row(a->f);
+    enum cli_exit code = cli_left(a->d);
+    struct fr_allocation_rows rows = {0};
+    struct fr_arena arena = {0};
+    struct fr_buf text = {0};
+    struct fr_str rest, line;
+
+    if (!a->d->stopping && fr_store_allocations(a->st, run->id, &arena, &rows, NULL) == FR_OK)
+        fr_left_rows(&rows, run->no,
+                     "a 'flowrun serve' of this home, whoever else follows the run, or ", &text);
+    rest = (struct fr_str){text.p, text.bad ? 0 : text.n};
+    while (fr_next_line(&rest, &line))
+        cli_show_say(a->d->show, "%.*s", (int)line.n, line.p);
+    fr_buf_finish(&text);
+    fr_arena_finish(&arena);
+    return code;
+}
+
 enum fr_rc attached_run_go(struct attached_run *a, struct cli_wish *wish, enum cli_exit *code,
                            struct fr_err *err)
 {
@@ -421,7 +444,7 @@ enum fr_rc attached_run_go(struct attached_run *a, struct cli_wish *wish, enum c
     client_stream_close(a->stream);
     a->stream = NULL;
     if (rc == FR_OK)
-        *code = a->d->leave ? cli_left(a->d) : attached_run_end(a);
+        *code = a->d->leave ? leave(a) : attached_run_end(a);
     if (rc != FR_STOPPED)
         return rc;
     cli_show_say(a->d->show, "%s", err->msg); /* the run goes on with another pipeline */

@@ -12,4 +12,20 @@
 json_t *fr_allocation_json(const struct fr_allocation_row *row, int64_t run);
 json_t *fr_allocations_json(const struct fr_allocation_rows *rows, int64_t run);
 
+/* left.c: of a job that a run still has as somebody leaves it. n: so many elements of its array, of
+ * which row is the first. cluster: "": it is not known. */
+struct fr_left {
+    const struct fr_allocation_row *row;
+    const char *cluster;
+    size_t n;
+};
+/* Appends "allocation train: Slurm job 4711 of cluster hpc". */
+void fr_left_name(const struct fr_left *left, struct fr_buf *out);
+/* Appends that, and where it is, who goes on with it, and what ends it. also: who does beside
+ * 'flowrun resume', as "the next 'flowrun serve' or "; "". */
+void fr_left_say(const struct fr_left *left, int64_t run, const char *also, struct fr_buf *out);
+/* Likewise, a line for each of rows that Slurm has or may have; alike elements together. */
+void fr_left_rows(const struct fr_allocation_rows *rows, int64_t run, const char *also,
+                  struct fr_buf *out);
+
 #endif

@@ -125,12 +125,30 @@ def left_by_serve():
     return job
 
 
+def follower_leaves(no):
+    """Who follows run no + 1 leaves, while the host goes on with a run of its own: both say which job is left."""
+    host = begin("gate.yaml")
+    t.until("a host", lambda: '"version"' in cluster.run([flowrun, "api", "host"])[1] and "of gate" in host.text())
+    follower = begin("train.yaml")
+    t.until("run %d waits for its job" % (no + 1), lambda: told(no + 1))
+    job = allocations(no + 1)[0]["job"]
+    text = end("the follower", follower, 4)
+    t.check("the follower says what is left", re.search(QUEUE.replace("; '", "; a 'flowrun serve' of this home, whoever else follows the run, "
+                                                                      "or '", 1) % (job, no + 1, no + 1), text), text)
+    t.same("and nothing else", text.count("goes on with it"), 1)
+    open("gate", "w").close()
+    t.same("the host ends", host.ended(), 0)
+    t.check("and says it, too", re.search(QUEUE % (job, no + 1, no + 1), host.text()), host.text())
+    t.same("given back", (cluster.run([flowrun, "cancel", str(no + 1)])[0], counted(no + 1)), (0, {"over": 1}))
+
+
 def main():
     global flowrun, cluster
     flowrun, cluster = slurm_lib.begin_fake()
     with open("nodes.yaml", "w") as f:
         f.write(NODES % t.folder)
     write("train", "on: train, run: 'true'")
+    write("gate", "on: control, run: 'until [ -e %s/gate ]; do sleep 0.1; done'" % t.folder)
     write("wide", "on: wide, run: '%s'" % (WAIT % t.folder))
     cluster.switch("hold", "9 100000")
     first = left_by_a_run(1)
@@ -148,6 +166,7 @@ def main():
     text = end("serve", host, 0)
     t.check("then nothing is left", "is left" not in text and "given back" not in text, text)
     ends_unseen(4)
+    follower_leaves(5)
     cluster.stop()
     t.finish()
 
