@@ -47,7 +47,7 @@ static void add_count(const struct fr_plan_task *task, struct fr_buf *out)
 {
     const struct fr_items *items = task->spec->items;
 
-    fr_buf_fmt(out, " x%u", task->count);
+    fr_buf_fmt(out, " x%u", fr_plan_rows(task));
     for (size_t i = 0; items != NULL && i < items->n_names; i++) {
         fr_buf_text(out, i == 0 ? " by " : ", ");
         add_visible(out, items->names[i]);
@@ -116,8 +116,10 @@ static void text_line(const struct fr_plan *plan, uint32_t t, const struct fr_pl
 void fr_plan_draw_text(const struct fr_plan *plan, const struct fr_plan_draw *how,
                        struct fr_buf *out)
 {
-    uint32_t n = plan->n_tasks - plan->n_hooks, n_insts = plan->n_insts - plan->n_hook_insts;
+    uint32_t n = plan->n_tasks - plan->n_hooks, n_insts = 0;
 
+    for (uint32_t t = 0; t < n; t++)
+        n_insts += fr_plan_rows(&plan->tasks[t]);
     add_visible(out, plan->spec->name);
     fr_buf_fmt(out, ": %u task%s, %u instance%s, longest chain %u\n", n, fr_plural(n), n_insts,
                fr_plural(n_insts), plan->n_critical);

@@ -33,10 +33,14 @@ static const struct fr_task *spec_task(const struct fr_spec *spec, uint32_t t, i
     return NULL;
 }
 
-/* 1 for a task without items. */
-static size_t n_items(const struct fr_task *task)
+static bool is_empty(const struct fr_task *task)
 {
-    return task->items != NULL ? task->items->n : 1;
+    return task->items != NULL && task->items->n == 0;
+}
+
+static size_t n_insts(const struct fr_task *task)
+{
+    return is_empty(task) ? 1 : task->n_nodes * (task->items != NULL ? task->items->n : 1);
 }
 
 /* Counts tasks and instances, refusing what would not fit. */
@@ -56,7 +60,7 @@ static enum fr_rc count_all(struct fr_plan *p, struct fr_err *err)
     for (uint32_t t = 0; t < p->n_tasks; t++) {
         const struct fr_task *task = spec_task(spec, t, &hook);
 
-        insts += task->n_nodes * n_items(task);
+        insts += n_insts(task);
         if (insts > FR_PLAN_MAX_INSTS)
             return fr_fail(err, FR_USAGE, "more than %d instances in a run", FR_PLAN_MAX_INSTS);
     }
@@ -128,7 +132,7 @@ static bool make_needs(struct fr_plan_task *task, struct fr_arena *arena)
     const struct fr_task *spec = task->spec;
 
     task->n_needs = (uint32_t)spec->n_needs;
-    task->n_same = task->count > 0 ? (uint32_t)spec->n_same : 0;
+    task->n_same = task->empty ? 0 : (uint32_t)spec->n_same;
     return copy_sorted(spec->needs, task->n_needs, arena, &task->needs) &&
            copy_sorted(spec->same, task->n_same, arena, &task->same) && copy_rules(task, arena);
 }
@@ -157,6 +161,8 @@ static const char *key_of(const struct fr_plan *p, const struct fr_plan_inst *in
     const struct fr_task *task = p->tasks[inst->task].spec;
     const char *name = task->act.name, *node = p->nodes[inst->node].name;
 
+    if (p->tasks[inst->task].empty)
+        return name;
     if (task->items == NULL)
         return fr_arena_fmt(arena, "%s@%s", name, node);
     if (task->on == FR_ON_HEAD || task->on == FR_ON_CONTROL)
@@ -170,7 +176,7 @@ void fr_plan_label(const struct fr_plan *plan, uint32_t inst, struct fr_buf *out
     const struct fr_items *items = plan->tasks[in->task].spec->items;
 
     fr_buf_text(out, plan->tasks[in->task].name);
-    if (items != NULL)
+    if (items != NULL && !plan->tasks[in->task].empty)
         fr_buf_fmt(out, "[%s]", items->v[in->item].key);
 }
 
@@ -189,10 +195,11 @@ static enum fr_rc make_tasks(struct fr_plan *p, struct fr_arena *arena, struct f
 
         task->spec = spec_task(p->spec, t, &task->hook);
         task->name = task->spec->act.name;
-        task->gang = task->spec->gang;
+        task->empty = is_empty(task->spec);
+        task->gang = task->spec->gang && !task->empty;
         task->first = next;
-        task->width = (uint32_t)task->spec->n_nodes;
-        task->count = task->width * (uint32_t)n_items(task->spec);
+        task->width = task->empty ? 1 : (uint32_t)task->spec->n_nodes;
+        task->count = (uint32_t)n_insts(task->spec);
         if (!make_needs(task, arena))
             return fr_fail(err, FR_NOMEM, "no memory for a plan of %u tasks", p->n_tasks);
         for (uint32_t k = 0; k < task->count; k++, next++) {

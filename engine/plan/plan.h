@@ -7,7 +7,8 @@
  * is spec task t), then the hooks: on_success, on_failure, on_cancel, on_exit, each in its order.
  * Nodes: those of the spec in its order, then control. Instances: task by task, inside a task item
  * by item, of an item in the order of its nodes; those of task t are
- * insts[t.first .. t.first + t.count).
+ * insts[t.first .. t.first + t.count). A task with items of which none is left is empty: one
+ * instance stands for it, by the name of the task, and ends without an attempt.
  *
  * A task may start when every instance of every task that it needs has ended; an item of one that
  * joins another one item by item (same) when that item of it has. Edges are therefore kept between
@@ -59,7 +60,8 @@ struct fr_plan_task {
     const struct fr_task *spec; /* retry, slots, grace_ms, when, … */
     int hook;                   /* enum fr_hook; -1: a task of the pipeline itself */
     bool gang;                  /* all instances of an item start together or none does */
-    uint32_t first, count;      /* its instances, item by item; 0 only without items */
+    bool empty;                 /* it has no items, and one instance in their place */
+    uint32_t first, count;      /* its instances, item by item; >= 1 */
     uint32_t width;             /* instances of an item, >= 1: its nodes; without items count */
     const uint32_t *needs;      /* tasks, each once, ascending */
     const uint32_t *users;      /* tasks that need this one, ascending */
@@ -105,6 +107,12 @@ uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t ite
 
 /* Whether an item of task waits for that item of need alone. O(same) */
 bool fr_plan_is_same(const struct fr_plan *plan, uint32_t task, uint32_t need);
+
+/* How many instances it has by its items. */
+static inline uint32_t fr_plan_rows(const struct fr_plan_task *task)
+{
+    return task->empty ? 0 : task->count;
+}
 
 /* Appends the name of its task, with its item: the key without the node. */
 void fr_plan_label(const struct fr_plan *plan, uint32_t inst, struct fr_buf *out);

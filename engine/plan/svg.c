@@ -126,9 +126,9 @@ static void add_box(const struct fr_plan *plan, const struct fr_layout_box *box,
     if (box->n_tasks > 1)
         fr_buf_fmt(out, "%u tasks", box->n_tasks);
     else
-        add_clipped(out, task->name, task->count != 1 ? max - 5 : max);
-    if (box->n_tasks == 1 && task->count != 1)
-        fr_buf_fmt(out, " ×%u", task->count);
+        add_clipped(out, task->name, fr_plan_rows(task) != 1 ? max - 5 : max);
+    if (box->n_tasks == 1 && fr_plan_rows(task) != 1)
+        fr_buf_fmt(out, " ×%u", fr_plan_rows(task));
     if (look.word != NULL) {
         fr_buf_text(out, " ");
         add_text(out, look.word);

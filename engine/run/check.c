@@ -194,7 +194,7 @@ static void check_gang(struct check *c, const struct fr_plan_task *gang)
 {
     size_t limit = fr_proc_raise_descriptors(), needs = DESCRIPTORS_OWN;
 
-    for (uint32_t k = 0; gang->count > 0 && k < gang->width; k++) {
+    for (uint32_t k = 0; k < gang->width; k++) {
         const struct fr_node *node = c->plan->nodes[c->plan->insts[gang->first + k].node].spec;
 
         needs += node->executor != FR_EXECUTOR_SSH || node->transport == FR_VIA_OPENSSH ? 3 : 1;

@@ -55,7 +55,7 @@ static enum fr_rc get_list(const struct fr_run *run, const struct fr_ref *ref, s
     size_t from = out->n;
 
     fr_buf_text(out, "[");
-    for (uint32_t k = 0; k < task->count && out->n - from <= VALUE_MAX; k++) {
+    for (uint32_t k = 0; k < fr_plan_rows(task) && out->n - from <= VALUE_MAX; k++) {
         const char *value =
             ref->kind == FR_REF_ALL ? output_of(run, task->first + k, ref->name) : NULL;
 
@@ -81,7 +81,7 @@ static uint32_t best_of(const struct fr_run *run, const struct fr_ref *ref)
     uint32_t best = FR_PLAN_NONE;
     double least = 0, v;
 
-    for (uint32_t i = task->first; i < task->first + task->count; i++) {
+    for (uint32_t i = task->first; i < task->first + fr_plan_rows(task); i++) {
         const char *value = output_of(run, i, ref->name);
 
         if (value == NULL || fr_parse_f64(fr_str_of(value), &v, NULL) != FR_OK)
@@ -105,7 +105,7 @@ static enum fr_rc get_best(const struct fr_run *run, const struct fr_ref *ref, s
 
     if (inst == FR_PLAN_NONE)
         return fr_fail(err, FR_NOTFOUND, "none of the %u instances of %s gave a number '%s'",
-                       task->count, task->name, ref->name);
+                       fr_plan_rows(task), task->name, ref->name);
     switch (ref->pick) {
     case FR_PICK_WHOLE:
         put_inst(run, inst, out);

@@ -63,6 +63,7 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
                              row->key, (long long)run->row.no, (long long)run->row.no,
                              (long long)run->row.no)
                    : FR_OK;
+    run->moved = run->moved || (int64_t)i != row->idx;
     out.state = row->state;
     if (row->attempt_state != FR_ST_NONE)
         out.attempt_state = row->attempt_state;
@@ -287,6 +288,20 @@ static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
+/* A stored run whose plan an older flowrun numbered without its empty tasks. */
+static enum fr_rc put_moved(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_store *st = run->env.store;
+    enum fr_rc rc = fr_store_begin(st, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if ((rc = renumber(run, err)) == FR_OK)
+        return fr_store_commit(st, err);
+    fr_store_rollback(st);
+    return rc;
+}
+
 /* The changed file is read by today's rules, in its own folder, with the parameters of before. */
 static enum fr_rc pack_again(struct fr_run *run, struct fr_err *err)
 {
@@ -465,6 +480,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         (rc = run_make_parts(run, err)) != FR_OK)
         goto out;
     if ((rc = load_retry(run, err)) != FR_OK || (rc = load_rows(run, err)) != FR_OK ||
+        (run->moved && opts->file == NULL && (rc = put_moved(run, err)) != FR_OK) ||
         (!was_queued && (rc = wait_for_turn(run, opts, err)) != FR_OK) ||
         (opts->file != NULL &&
          ((rc = fr_run_check(run->plan, &env->shell, &run->files, issues, err)) != FR_OK ||

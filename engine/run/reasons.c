@@ -155,6 +155,8 @@ const char *run_why(struct fr_run *run, const struct fr_row *row)
         return why_skipped(run, row->inst);
     if (row->state == FR_ST_WAITING)
         return row->blocked ? run_block_text(run, run->plan->insts[row->inst].task) : "";
+    if (row->state == FR_ST_SUCCEEDED && run_task_of(run, row->inst)->empty)
+        return "no row of its matrix is left";
     if (row->attempt_no == 0 || row->live)
         return unstarted || cut ? why_cause(run, row) : "";
     base = why_cause(run, row);

@@ -193,6 +193,7 @@ struct fr_run {
     bool marked;              /* begun/ID: it has stored blobs that no row names yet */
     bool found;               /* some of its blobs were stored before: sync their folder, too */
     bool added;               /* its row is committed */
+    bool moved;               /* its stored rows have numbers of another plan */
     uint32_t put, putting;    /* instances with a committed row; further ones of this commit */
     bool queued;              /* waits for fr_run_admit() */
     bool retries;             /* queued for a further round: it was over before */

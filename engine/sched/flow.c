@@ -51,6 +51,8 @@ static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, enum fr_
         return false;
     if (kind != FR_VERDICT_RUN) {
         end_waiting(s, unit.first, unit.n, ended_by(kind));
+    } else if (plan_task(s, unit.first)->empty) {
+        end_waiting(s, unit.first, unit.n, FR_ST_SUCCEEDED);
     } else if (has_when(plan_task(s, unit.first))) {
         in->asked = true;
         s->asking++;
@@ -60,22 +62,6 @@ static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, enum fr_
         make_ready(s, unit.first);
     }
     return true;
-}
-
-/* What a task without instances ends as, once what it needs has ended. */
-static enum fr_state_of empty_state(const struct fr_sched *s, uint32_t t)
-{
-    enum fr_verdict_kind kind = verdict_of(s, t, 0).kind;
-
-    return kind == FR_VERDICT_WAIT  ? FR_ST_WAITING
-           : kind == FR_VERDICT_RUN ? FR_ST_SUCCEEDED
-                                    : ended_by(kind);
-}
-
-static void end_empty(struct fr_sched *s, uint32_t t)
-{
-    s->tasks[t].none = empty_state(s, t);
-    conclude(s, t);
 }
 
 bool fails_fast(const struct fr_sched *s, uint32_t t)
@@ -101,8 +87,6 @@ static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
     uint32_t *at = &s->tasks[t].at, step = task->gang ? task->width : 1;
     enum fr_verdict_kind kind = FR_VERDICT_WAIT;
 
-    if (task->count == 0 && !s->stopping)
-        end_empty(s, t);
     if (!s->stopping && fails_fast(s, t))
         return cut_some(s, t, slice);
     if (s->stopping || s->tasks[t].count[FR_ST_WAITING] == 0)
@@ -270,9 +254,7 @@ void recount_needs(struct fr_sched *s)
         for (uint32_t i = 0; i < task->n_needs; i++)
             s->tasks[t].needs_left +=
                 !s->tasks[task->needs[i]].concluded && !fr_plan_is_same(s->plan, t, task->needs[i]);
-        s->tasks[t].concluded =
-            s->tasks[t].open == 0 && (task->count > 0 || s->tasks[t].needs_left == 0);
-        s->tasks[t].none = task->count == 0 ? empty_state(s, t) : FR_ST_WAITING;
+        s->tasks[t].concluded = s->tasks[t].open == 0;
     }
     s->queue_n = s->going_n = 0;
     s->items_n = 0;

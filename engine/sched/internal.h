@@ -51,7 +51,6 @@ struct task {
     uint32_t needs_left;     /* needs that have not ended; without those of items (same) */
     uint32_t asked;          /* instances whose `when` is being evaluated */
     bool joined;             /* tasks wait for it item by item */
-    enum fr_state_of none;   /* without instances: what it ended as, once concluded */
     uint32_t gangs;          /* of a task of gangs: that of its first item in s->gangs */
     bool blocked;            /* FR_EV_BLOCK: none of it gets ready */
     bool concluded;          /* its end was passed on */

@@ -38,7 +38,7 @@ static void first_states(struct fr_sched *s)
                                           .n = task->width,
                                           .next_wait = NONE,
                                           .first_failed = NONE};
-        if (task->gang && task->count > 0 && task->width > s->largest_gang)
+        if (task->gang && task->width > s->largest_gang)
             s->largest_gang = task->width;
     }
     for (uint32_t i = 0; i < s->plan->n_insts; i++) {
@@ -484,8 +484,6 @@ enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task)
                                          FR_ST_RETRYING, FR_ST_READY,   FR_ST_WAITING};
     const struct task *t = &s->tasks[task];
 
-    if (s->plan->tasks[task].count == 0 && t->concluded)
-        return t->none;
     if (t->open == 0)
         return worst_state(t->count);
     for (size_t i = 0; i < sizeof open; i++)

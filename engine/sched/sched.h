@@ -284,8 +284,8 @@ bool fr_sched_spent(struct fr_sched *s, uint32_t node);
  * is joined item by item its item of that; of a hook: whether the run did. O(needs). A task that is
  * best_effort never counts as failed. */
 bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t inst);
-/* Of its instances the worst once all ended, else the furthest. A task without instances has
- * succeeded once all that it needs ended, where an instance would have run. */
+/* Of its instances the worst once all ended, else the furthest. The one of an empty task succeeds
+ * once all that it needs ended, where an instance would have run. */
 enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task);
 
 #endif

@@ -22,7 +22,6 @@ bool item_over(const struct fr_sched *s, uint32_t t, uint32_t item)
     return true;
 }
 
-/* Of a task without instances one stands for it. */
 static void count_own(const struct fr_sched *s, uint32_t t, uint32_t item, struct ending *e)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
@@ -30,10 +29,8 @@ static void count_own(const struct fr_sched *s, uint32_t t, uint32_t item, struc
     e->count = e->own;
     for (int st = 0; st < FR_ST_N; st++)
         e->own[st] = 0;
-    for (uint32_t k = 0; k < task->width && task->count > 0; k++)
+    for (uint32_t k = 0; k < task->width; k++)
         e->own[s->insts[task->first + item * task->width + k].row.state]++;
-    if (task->count == 0)
-        e->own[s->tasks[t].none]++;
 }
 
 /* The end of what stands at place i among the needs of an item of task t. */
@@ -47,16 +44,16 @@ static void look_at(const struct fr_sched *s, uint32_t t, uint32_t i, uint32_t i
 
     e->count = c;
     e->over = s->tasks[need].open == 0;
-    if (same || s->plan->tasks[need].count == 0) {
+    if (same) {
         count_own(s, need, item, e);
         c = e->count;
-        e->over = same ? item_over(s, need, item) : s->tasks[need].concluded;
+        e->over = item_over(s, need, item);
     }
     e->bad = c[FR_ST_FAILED] + c[FR_ST_TIMED_OUT] + c[FR_ST_LOST] + c[FR_ST_STOP_UNPROVEN] +
                  c[FR_ST_UPSTREAM_FAILED] >
              0;
     e->failed = (e->bad || c[FR_ST_CANCELLED] > 0) && !s->plan->tasks[need].spec->best_effort;
-    e->good = c[FR_ST_SUCCEEDED] > 0 && s->plan->tasks[need].count > 0;
+    e->good = c[FR_ST_SUCCEEDED] > 0 && !s->plan->tasks[need].empty;
 }
 
 enum fr_state_of worst_state(const uint32_t *count)

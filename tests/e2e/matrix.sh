@@ -245,14 +245,32 @@ name: none
 tasks:
   before: {run: "test -e $W/good"}
   fit: {needs: [before], matrix: {i: [1], exclude: [{i: 1}]}, run: "false"}
-  after: {needs: [fit], run: "echo after"}
+  after:
+    needs: [fit]
+    env: {ALL: "${{ tasks.fit.items }}"}
+    run: 'echo "after $ALL"'
 env: {W: "${{ env.W }}"}
 END
 "$flowrun" none.yaml > out 2>&1
 same "what a task without rows needs fails" $? 1
 has "and what waits for it does not run" out "needs fit, which ended as upstream_failed"
+has "it has a line at the end" out "fit     local  upstream_failed"
+# as a flowrun left it that gave a task without rows no instance
+python3 - "$FLOWRUN_HOME/state.db" <<'END'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+run, = db.execute("SELECT id FROM run ORDER BY no DESC LIMIT 1").fetchone()
+for sql in ("DELETE FROM instance WHERE run = ? AND idx = 1", "DELETE FROM event WHERE run = ? AND idx = 1",
+            "UPDATE instance SET idx = 1 WHERE run = ? AND idx = 2", "UPDATE event SET idx = 1 WHERE run = ? AND idx = 2"):
+    assert db.execute(sql, (run,)).rowcount > 0, sql
+db.commit()
+END
 touch good
 "$flowrun" retry > out 2>&1
 same "a task without rows succeeds" $? 0
-has "and what waits for it runs" out "after@local | after"
+has "and what waits for it runs" out "after@local | after []"
+has "it has succeeded, with a line" out "fit succeeded: no row of its matrix is left"
+"$flowrun" status > out
+same "which status has, too, and the others their own" "$(awk '/@local|^fit/ {print $1, $2}' out | tr '\n' ' ')" "before@local succeeded fit succeeded after@local succeeded "
+has "with its reason" out "no row of its matrix is left"
 finish

@@ -2,34 +2,24 @@
 
 enum say { SAY_NOT_YET, SAY_RUN, SAY_SKIP, SAY_FAIL };
 
-static enum say say_of(const struct world *w, uint32_t t, uint32_t item);
-
 /* Whether what item of t waits for at place i is an item alone. */
 static bool joined(const struct world *w, uint32_t t, uint32_t need)
 {
     const struct fr_plan_task *task = &w->plan->tasks[t];
 
-    for (size_t k = 0; task->count > 0 && k < task->spec->n_same; k++)
+    for (size_t k = 0; !task->empty && k < task->spec->n_same; k++)
         if ((uint32_t)task->spec->same[k] == need)
             return true;
     return false;
 }
 
-/* How many of what is needed are in a state; a task without instances counts as one. */
+/* How many of what is needed are in a state. */
 static unsigned count_of(const struct world *w, uint32_t t, uint32_t item, uint32_t need,
                          enum fr_state_of state)
 {
     const struct fr_plan_task *of = &w->plan->tasks[need];
     unsigned n = 0;
 
-    if (of->count == 0) {
-        enum say say = say_of(w, need, 0);
-
-        return state == (say == SAY_RUN    ? FR_ST_SUCCEEDED
-                         : say == SAY_SKIP ? FR_ST_SKIPPED
-                         : say == SAY_FAIL ? FR_ST_UPSTREAM_FAILED
-                                           : FR_ST_WAITING);
-    }
     for (uint32_t k = 0; k < of->count; k++)
         if (!joined(w, t, need) || k / of->width == item)
             n += w->rows[of->first + k].state == state;
@@ -90,7 +80,7 @@ static enum say say_of(const struct world *w, uint32_t t, uint32_t item)
             continue;
         bad += is_bad;
         counted_failed += is_failed;
-        if (w->plan->tasks[need].count > 0)
+        if (!w->plan->tasks[need].empty)
             good += count_of(w, t, item, need, FR_ST_SUCCEEDED);
         failed += is_failed && spec->run_if == FR_RUN_IF_SUCCESS;
     }
@@ -118,6 +108,10 @@ static void check_inst(struct world *w, uint32_t inst)
         return;
     CHECK(say != SAY_NOT_YET);
     CHECK((row->state == FR_ST_UPSTREAM_FAILED) == (say == SAY_FAIL));
+    if (w->plan->tasks[in->task].empty && say == SAY_RUN)
+        CHECK(row->state == FR_ST_SUCCEEDED);
+    if (w->plan->tasks[in->task].empty)
+        CHECK(row->attempt_no == 0);
     if (say == SAY_SKIP)
         CHECK(row->state == FR_ST_SKIPPED);
     if (row->state == FR_ST_SKIPPED)

@@ -18,7 +18,7 @@ static const struct {
      "a[i=1,k=a] a[i=1,k=b]"},
     {"numbers are equal by value",
      "tasks: {a: {run: x, matrix: {i: [1, 2.0], exclude: [{i: 2}, {i: '1'}]}}}", "a[i=1]"},
-    {"no row is left", "tasks: {a: {run: x, matrix: {i: [1], exclude: [{i: 1}]}}}", ""},
+    {"no row is left", "tasks: {a: {run: x, matrix: {i: [1], exclude: [{i: 1}]}}}", "a"},
     {"an included name of all rows",
      "tasks: {a: {run: x, matrix: {i: [1, 2], include: [{note: n}]}}}",
      "a[i=1,note=n] a[i=2,note=n]"},
