@@ -102,6 +102,7 @@ static void settle(struct loader *l, const struct fr_yaml *y, struct fr_param *p
         complain_unset(l, p);
         return;
     }
+    l->key = p->name;
     if (flag == NULL) {
         value = by_schedule != NULL ? read_now(l, by_schedule) : p->preset;
         pos = pos_of(l, by_schedule != NULL ? by_schedule : preset);

@@ -76,6 +76,17 @@ def planned(one):
     one.wait("%s.length === 42" % BOXES, what="a box for each of its tasks")
 
 
+def without_rows(one):
+    """A task without rows is a box and a line, with its reason."""
+    write("served/none.yaml", "name: none\ntasks:\n  before: {run: 'true'}\n"
+          "  fit: {needs: [before], run: 'true', matrix: {i: [1], exclude: [{i: 1}]}}\n  after: {needs: [fit], run: 'true'}\n")
+    begin_run("served/none.yaml").wait()
+    one.go(bed.url + "runs/2")
+    boxes(one, ["before: 1 succeeded", "fit: 1 succeeded", "after: 1 succeeded"], "a run")
+    one.go(bed.url + "runs/2?task=fit")
+    one.wait("document.querySelector('.side')?.innerText.includes('no row of its matrix is left')", what="why")
+
+
 def main():
     begin()
     write("served/fan.yaml", pipeline())
@@ -91,6 +102,7 @@ def main():
     by_link(one)
     on_a_phone(one)
     planned(one)
+    without_rows(one)
     for kind in ("light", "dark", "phone"):
         one.look(kind == "dark")
         one.size(*((360, 740) if kind == "phone" else (1280, 800)))

@@ -52,6 +52,10 @@ static const struct {
      "  a: {run: x}\n"
      "  a: {run: y}\n",
      "p.yaml:3:3: key 'a' stands here a second time; first at line 2"},
+    {"and those of a schedule",
+     "params: {p: {default: a}}\nschedule: {cron: '0 1 * * *', params: {p: [1]}}\n"
+     "tasks: {a: {run: x}}",
+     "p.yaml:2:43: p is a list; expected a text"},
     {"values of a wrong type, each by its key",
      "params: {p: {default: [1]}}\nenv: {E: [1]}\n"
      "tasks:\n"
