@@ -249,6 +249,7 @@ tasks:
     needs: [fit]
     env: {ALL: "${{ tasks.fit.items }}"}
     run: 'echo "after $ALL"'
+  side: {run: "echo aside"}
 env: {W: "${{ env.W }}"}
 END
 "$flowrun" none.yaml > out 2>&1
@@ -260,9 +261,11 @@ python3 - "$FLOWRUN_HOME/state.db" <<'END'
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
 run, = db.execute("SELECT id FROM run ORDER BY no DESC LIMIT 1").fetchone()
-for sql in ("DELETE FROM instance WHERE run = ? AND idx = 1", "DELETE FROM event WHERE run = ? AND idx = 1",
-            "UPDATE instance SET idx = 1 WHERE run = ? AND idx = 2", "UPDATE event SET idx = 1 WHERE run = ? AND idx = 2"):
-    assert db.execute(sql, (run,)).rowcount > 0, sql
+for table in ("instance", "event", "attempt"):
+    gone = db.execute("DELETE FROM %s WHERE run = ? AND idx = 1" % table, (run,)).rowcount
+    assert gone > 0 or table == "attempt", table
+    moved = [db.execute("UPDATE %s SET idx = ? WHERE run = ? AND idx = ?" % table, (i - 1, run, i)).rowcount for i in (2, 3)]
+    assert sum(moved) > 0, table
 db.commit()
 END
 touch good
@@ -271,6 +274,8 @@ same "a task without rows succeeds" $? 0
 has "and what waits for it runs" out "after@local | after []"
 has "it has succeeded, with a line" out "fit succeeded: no row of its matrix is left"
 "$flowrun" status > out
-same "which status has, too, and the others their own" "$(awk '/@local|^fit/ {print $1, $2}' out | tr '\n' ' ')" "before@local succeeded fit succeeded after@local succeeded "
+same "which status has, too, and the others their own" "$(awk '/@local|^fit/ {print $1, $2}' out | tr '\n' ' ')" "before@local succeeded fit succeeded after@local succeeded side@local succeeded "
 has "with its reason" out "no row of its matrix is left"
+"$flowrun" logs "$("$flowrun" runs -n 1 | awk 'NR == 2 {print $1}')" side > out
+has "what had ended keeps its output" out "side@local | aside"
 finish
