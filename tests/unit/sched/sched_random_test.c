@@ -152,7 +152,8 @@ static void check_fast(struct world *w)
     }
 }
 
-/* Nothing starts that comes too late for the allocation of its node, if that was long enough. */
+/* Nothing starts that comes too late for the allocation of its node, if that was long enough. What
+ * is booked there begins when the node has room for it. */
 static void check_limit(struct world *w, uint32_t inst)
 {
     const struct place *p = &w->at[w->plan->insts[inst].node];
@@ -174,7 +175,7 @@ static void check_row_change(struct world *w, const struct fr_row *old, const st
     CHECK(row->attempt_no == old->attempt_no || row->attempt_no == old->attempt_no + 1);
     if (row->live)
         CHECK(!fr_id_zero(row->attempt));
-    if (row->state == FR_ST_STARTING && old->state != FR_ST_STARTING)
+    if (row->state == FR_ST_STARTING && old->state != FR_ST_STARTING && !fr_row_booked(old))
         check_limit(w, row->inst);
     if (!row->live || fr_row_booked(row))
         w->doubt[row->inst] = false;
