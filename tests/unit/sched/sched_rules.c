@@ -92,6 +92,19 @@ static enum say say_of(const struct world *w, uint32_t t, uint32_t item)
     return failed > 0 ? SAY_FAIL : skips > 0 ? SAY_SKIP : SAY_RUN;
 }
 
+/* A member of its gang may still run: such a gang ends where it stands, also when it is tried
+ * again. */
+static bool unproven(const struct world *w, const struct fr_plan_inst *in)
+{
+    const struct fr_plan_task *task = &w->plan->tasks[in->task];
+    uint32_t first = task->first + in->item * task->width;
+
+    for (uint32_t k = 0; k < task->width && task->spec->gang; k++)
+        if (w->rows[first + k].state == FR_ST_STOP_UNPROVEN)
+            return true;
+    return false;
+}
+
 static void check_inst(struct world *w, uint32_t inst)
 {
     const struct fr_plan_inst *in = &w->plan->insts[inst];
@@ -104,7 +117,7 @@ static void check_inst(struct world *w, uint32_t inst)
             CHECK(!"it has never been decided");
         return;
     }
-    if (was->state != FR_ST_WAITING || row->state == FR_ST_CANCELLED)
+    if (was->state != FR_ST_WAITING || row->state == FR_ST_CANCELLED || unproven(w, in))
         return;
     CHECK(say != SAY_NOT_YET);
     CHECK((row->state == FR_ST_UPSTREAM_FAILED) == (say == SAY_FAIL));
