@@ -222,7 +222,8 @@ static void perform(struct world *w)
             CHECK(!att_of(w, a->attempt)->launched);
         else if (a->kind > FR_ACT_CONNECT && CHECK(p->cmd_n < MAX_Q))
             p->cmd[p->cmd_n++] = *a;
-        if (a->kind == FR_ACT_STOP && !w->rows[a->inst].live)
+        if (a->kind == FR_ACT_STOP && (!w->rows[a->inst].live || /* or another one is live by now */
+                                       !fr_id_eq(w->rows[a->inst].attempt, a->attempt)))
             w->fenced = true; /* given up, and its start may be under way */
     }
 }
