@@ -141,6 +141,7 @@ def folders():
                            "--max_new_tokens", "2"], capture_output=True, text=True)
     t.same("it answers", done.returncode, 0)
     t.has("into itself", run(["--from_deepspeed", "checkpoint-3", "--to", "./checkpoint-3"], 2), "is the checkpoint itself")
+    t.has("a type in place of a folder", run(["--from_deepspeed", "checkpoint-3", "--to", "bf16"], 2), "a folder bf16 is --to ./bf16")
 
 
 def tied(parts):

@@ -65,6 +65,11 @@ static enum fr_rc from_deepspeed(const struct convert *c, struct fr_err *err)
     if (c->model_dir != NULL || c->output != NULL)
         return fr_fail(err, FR_USAGE, "--from_deepspeed goes without --%s",
                        c->model_dir != NULL ? "model_name_or_path" : "output: --to is the folder");
+    if (strcmp(c->to, "fp8") == 0 || strcmp(c->to, "bf16") == 0)
+        return fr_fail(err, FR_USAGE,
+                       "--to is the folder to write with --from_deepspeed, and --save_dtype the "
+                       "type; a folder %s is --to ./%s",
+                       c->to, c->to);
     if ((rc = tr_from_deepspeed(&o, &said, err)) == FR_OK)
         fr_print("%s", said.p != NULL ? said.p : "");
     fr_buf_finish(&said);
