@@ -58,8 +58,6 @@ static void check_needs(struct world *w, uint32_t t, uint32_t item)
         for (uint32_t k = 0; k < need->count; k++)
             if (!same || w->plan->insts[need->first + k].item == item)
                 CHECK(fr_state_ended(w->rows[need->first + k].state));
-        if (need->count == 0)
-            check_needs(w, task->needs[i], 0);
     }
 }
 
