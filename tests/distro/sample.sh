@@ -81,6 +81,7 @@ for f in "$top"/trainer/backend/cpu/*.c; do
         cells_pack.c | cells_rows.c | cells_strip.c) # once for each level of cells_simd.h
             for level in 2 4 5; do compile "$name" -DCPU_LEVEL=$level; done
             ;;
+        cells_pick_neon.c) ;; # of AArch64 alone: aarch64.sh
         *) compile "$name" ;;
     esac
 done
