@@ -107,7 +107,7 @@ def measured(build, rounds, steps):
             w.turn(steps)
     commit = said(["git", "-C", HERE, "rev-parse", "--short=8", "HEAD"], {}).strip()
     yield chip()
-    yield "%s, %d cores, commit %s, %d rounds of %d steps%s" % (
+    yield "%s, %d cores, commit %s, rounds: %d of %d steps%s" % (
         time.strftime("%Y-%m-%d", time.gmtime()), os.cpu_count(), commit, rounds, steps,
         "" if os.environ.get("PEER") else ", no peer")
     for w in widths:
