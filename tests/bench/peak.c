@@ -107,6 +107,7 @@ __attribute__((target("amx-tile,amx-bf16"))) static double bf16_amx(void)
         tiles.bytes[k] = 64;
         tiles.rows[k] = 16;
     }
+    __asm__ volatile("" ::: "memory"); /* the intrinsic does not declare that it reads them */
     _tile_loadconfig(&tiles);
     for (int64_t i = 0; i < PART; i++) {
         _tile_dpbf16ps(0, 6, 7);
