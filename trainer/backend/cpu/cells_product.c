@@ -146,14 +146,28 @@ static int64_t claim(struct tiles *all)
     return i;
 }
 
-/* Runs tiles; claims the next tile while the current one runs. */
+static bool many_left(const struct tiles *all)
+{
+    int64_t claimed;
+
+#pragma omp atomic read
+    claimed = all->claimed;
+    return all->first[all->n] - claimed > all->threads;
+}
+
+/* Runs tiles; claims the next one while the current one runs, to prefetch it. The last ones are
+ * left to whoever is free first: threads are seldom equally fast. */
 static void run_tiles(struct tiles *all)
 {
-    int64_t next = claim(all);
+    int64_t n = all->first[all->n], next;
 
-    for (int64_t i; (i = next) < all->first[all->n];) {
-        next = claim(all);
+    for (int64_t i = claim(all); i < n; i = next) {
+        bool ahead = many_left(all);
+
+        next = ahead ? claim(all) : n;
         run_tile(all, i, next);
+        if (!ahead)
+            next = claim(all);
     }
 }
 
