@@ -6,22 +6,17 @@
 #include "trainer/tokenizer/tokenizer.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 1 << 20 };
 
-static bool not_finite(struct tr_view v, int64_t n, bool *zero)
+static bool all_zero(struct tr_view v)
 {
-    for (int64_t i = 0; i < n; i++) {
-        double x = tr_get(v, i);
-        if (!isfinite(x))
-            return true;
-        if (x != 0)
-            *zero = false;
-    }
-    return false;
+    for (int64_t i = 0; i < tr_view_count(v); i++)
+        if (tr_get(v, i) != 0)
+            return false;
+    return true;
 }
 
 enum fr_rc tr_inspect_finite(const struct tr_st *st, const struct tr_st_tensor *t, bool *zero,
@@ -37,9 +32,12 @@ enum fr_rc tr_inspect_finite(const struct tr_st *st, const struct tr_st_tensor *
         return fr_fail(err, FR_NOMEM, "no memory to read tensor '%s'", t->name);
     for (int64_t at = 0; rc == FR_OK && at < t->bytes; at += PIECE_BYTES) {
         size_t n = t->bytes - at < PIECE_BYTES ? (size_t)(t->bytes - at) : PIECE_BYTES;
-        int64_t count = (int64_t)(n / tr_dtype_bytes(dtype));
-        rc = tr_st_read(st, t, at, piece, n, err);
-        if (rc == FR_OK && not_finite(tr_view1(piece, dtype, count), count, zero))
+        struct tr_view v = tr_view1(piece, dtype, (int64_t)(n / tr_dtype_bytes(dtype)));
+
+        if ((rc = tr_st_read(st, t, at, piece, n, err)) != FR_OK)
+            break;
+        *zero = *zero && all_zero(v);
+        if (!tr_view_finite(v))
             rc = fr_fail(err, FR_CORRUPT, "tensor '%s' holds a number that is not finite", t->name);
     }
     fr_sys.free(piece);

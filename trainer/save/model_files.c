@@ -2,18 +2,16 @@
 
 #include "engine/base/arena.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { PIECE = 512 };
 
 enum fr_rc tr_model_files_finite(struct tr_view v, const char *name, struct fr_err *err)
 {
-    for (int64_t i = 0; i < tr_view_count(v); i++)
-        if (!isfinite(tr_get(v, i)))
-            return fr_fail(err, FR_CORRUPT,
-                           "%s holds a value that is not finite; nothing was saved", name);
-    return FR_OK;
+    return tr_view_finite(v)
+               ? FR_OK
+               : fr_fail(err, FR_CORRUPT, "%s holds a value that is not finite; nothing was saved",
+                         name);
 }
 
 struct base {
