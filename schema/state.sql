@@ -552,3 +552,14 @@ ALTER TABLE allocation ADD COLUMN cluster TEXT NOT NULL DEFAULT ''; -- ClusterNa
 ALTER TABLE allocation ADD COLUMN nodes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE allocation ADD COLUMN time_ms INTEGER NOT NULL DEFAULT 0; -- its limit
 ALTER TABLE allocation ADD COLUMN lease_ms INTEGER NOT NULL DEFAULT 0;
+
+-- @version 18
+
+-- Lists of tasks with foreach: that got known in a run.
+CREATE TABLE item_list (
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    no          INTEGER NOT NULL,        -- 1, 2, … in the order in which they were known
+    task        TEXT NOT NULL,           -- each once
+    list        TEXT NOT NULL,           -- JSON
+    PRIMARY KEY (run, no)
+) STRICT;

@@ -77,7 +77,7 @@ static enum fr_rc submit(struct attached_run *a, const struct fr_submit *what, s
 
     if (what->again != NULL) {
         fr_id_text(what->again->row.id, id);
-        rc = fr_run_stored(a->d->home.p, &what->again->row, &read, err);
+        rc = fr_run_stored(a->st, &what->again->row, &read, err);
     } else if ((rc = cli_spec_shared(&what->spec, a->d->home.p, err)) == FR_OK &&
                (rc = fr_spec_load(&what->spec, &read.spec, issues, err)) == FR_OK &&
                (rc = fr_plan_make(read.spec, &read.arena, &read.plan, err)) == FR_OK) {
@@ -126,7 +126,8 @@ static void say_waits(const struct attached_run *a)
     const struct cli_model *m = cli_show_model(a->d->show);
 
     for (uint32_t i = 0; i < m->plan->n_insts; i++)
-        if (m->insts[i].state == FR_ST_WAITING && m->insts[i].reason[0] != '\0')
+        if (m->insts[i].state == FR_ST_WAITING && m->insts[i].reason[0] != '\0' &&
+            !m->plan->tasks[m->plan->insts[i].task].awaited)
             cli_show_say(a->d->show, "%s waiting: %s", m->plan->insts[i].key, m->insts[i].reason);
 }
 

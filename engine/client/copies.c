@@ -177,10 +177,39 @@ void cli_copies_take(struct cli_copies *c)
 }
 
 /* Reserves the memory for the longest path. */
+static enum fr_rc reserve_path(struct cli_copies *c, const struct fr_plan *plan, struct fr_err *err)
+{
+    const char *longest = "";
+
+    for (uint32_t i = 0; i < plan->n_insts; i++)
+        if (strlen(plan->insts[i].key) > strlen(longest))
+            longest = plan->insts[i].key;
+    c->path.n = c->dir;
+    fr_run_log_name(&c->path, longest, UINT32_MAX);
+    fr_buf_text(&c->path, ".tail");
+    return c->path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : FR_OK;
+}
+
+/* Only logs of attempts are there, and what stands for an awaited task has none: no number moves.
+ */
+enum fr_rc cli_copies_grow(struct cli_copies *c, const struct fr_plan *plan, struct fr_err *err)
+{
+    struct cli_copy **newest = fr_sys.alloc((plan->n_insts + 1) * sizeof(struct cli_copy *));
+    uint32_t had = c->plan->n_insts;
+
+    if (newest == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to follow a run");
+    memset(newest, 0, plan->n_insts * sizeof(struct cli_copy *));
+    memcpy(newest, c->newest, had * sizeof(struct cli_copy *));
+    fr_sys.free(c->newest);
+    c->newest = newest;
+    c->plan = plan;
+    return reserve_path(c, plan, err);
+}
+
 enum fr_rc cli_copies_begin(struct cli_copies *c, const char *home, struct fr_id run,
                             struct fr_err *err)
 {
-    const char *longest = "";
     enum fr_rc rc;
 
     c->newest = fr_sys.alloc((c->plan->n_insts + 1) * sizeof(struct cli_copy *));
@@ -192,12 +221,7 @@ enum fr_rc cli_copies_begin(struct cli_copies *c, const char *home, struct fr_id
                      : fr_check_unlinked(c->path.p, strlen(home), err);
     fr_buf_text(&c->path, "/");
     c->dir = c->path.n;
-    for (uint32_t i = 0; i < c->plan->n_insts; i++)
-        if (strlen(c->plan->insts[i].key) > strlen(longest))
-            longest = c->plan->insts[i].key;
-    fr_run_log_name(&c->path, longest, UINT32_MAX);
-    fr_buf_text(&c->path, ".tail");
-    return rc == FR_OK && c->path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : rc;
+    return rc == FR_OK ? reserve_path(c, c->plan, err) : rc;
 }
 
 void cli_copies_finish(struct cli_copies *c)

@@ -37,6 +37,8 @@ struct cli_copies { /* zero it to start */
 enum fr_rc cli_copies_begin(struct cli_copies *c, const char *home, struct fr_id run,
                             struct fr_err *err);
 void cli_copies_finish(struct cli_copies *c);
+/* The run has a plan with more instances (fr_plan_moved()). FR_NOMEM: nothing has changed. */
+enum fr_rc cli_copies_grow(struct cli_copies *c, const struct fr_plan *plan, struct fr_err *err);
 
 /* Attempt no of inst starts. */
 enum fr_rc cli_copies_add(struct cli_copies *c, uint32_t inst, uint32_t no, struct fr_err *err);

@@ -22,6 +22,7 @@ struct cli_follow {
     struct fr_run_row row;
     struct fr_arena arena; /* of the row */
     struct fr_stored stored;
+    int64_t lists;             /* of the store, when stored was read */
     struct follow_inst *insts; /* in stored's arena */
     struct fr_event_rows batch;
     struct fr_arena batch_arena;
@@ -176,7 +177,8 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
                            .text = ev->text,
                            .seq = ev->seq};
 
-    if (strcmp(ev->kind, "rerun") == 0 || strcmp(ev->kind, "late") == 0) { /* the state stays */
+    if (strcmp(ev->kind, "rerun") == 0 || strcmp(ev->kind, "late") == 0 ||
+        strcmp(ev->kind, "expanded") == 0) { /* the state stays */
         note.kind = FR_NOTE_TROUBLE;
         f->opts.note(f->opts.arg, &note);
         return;
@@ -195,29 +197,81 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
         f->opts.note(f->opts.arg, &note);
 }
 
-/* Events have indices of the plan: the run must still have this plan. */
-static enum fr_rc check_plan(struct cli_follow *f, struct fr_err *err)
+/* The pipeline, with the lists that the run knows now. */
+static enum fr_rc read_plan(struct cli_follow *f, struct fr_stored *out, struct fr_err *err)
 {
-    const char *hash = "";
-    enum fr_rc rc = fr_store_run_spec(f->opts.store, f->row.id, &f->batch_arena, &hash, err);
+    struct fr_run_plan known = {0};
+    enum fr_rc rc = fr_store_run_spec(f->opts.store, f->row.id, &f->batch_arena, &known, err);
 
-    if (rc == FR_OK && strcmp(hash, f->row.spec_hash) != 0)
-        rc = fr_fail(err, FR_STOPPED,
-                     "run %lld goes on with another pipeline file; 'flowrun attach %lld' shows it",
-                     (long long)f->row.no, (long long)f->row.no);
-    return rc;
+    f->lists = known.lists;
+    return rc == FR_OK ? fr_run_stored(f->opts.store, &f->row, out, err) : rc;
+}
+
+/* What is known of the instances that were there goes with them. */
+static enum fr_rc grow(struct cli_follow *f, struct fr_err *err)
+{
+    struct fr_stored next = {0};
+    struct fr_note note = {
+        .kind = FR_NOTE_PLAN, .inst = FR_PLAN_NONE, .node = FR_PLAN_NONE, .text = ""};
+    struct follow_inst *to = NULL;
+    enum fr_rc rc = read_plan(f, &next, err);
+
+    if (rc == FR_OK &&
+        (to = fr_arena_array(&next.arena, next.plan->n_insts + 1, sizeof(*to))) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory to follow a run");
+    if (rc == FR_OK)
+        rc = cli_copies_grow(&f->copies, next.plan, err);
+    if (rc != FR_OK) {
+        fr_run_stored_finish(&next);
+        return rc;
+    }
+    for (uint32_t i = 0; i < f->stored.plan->n_insts; i++) {
+        uint32_t now = fr_plan_moved(next.plan, f->stored.plan, i);
+
+        if (now != FR_PLAN_NONE)
+            to[now] = f->insts[i];
+    }
+    note.plan = next.plan;
+    f->insts = to;
+    f->opts.note(f->opts.arg, &note);
+    fr_run_stored_finish(&f->stored);
+    f->stored = next;
+    return FR_OK;
+}
+
+/* Events have indices of the plan: the run must still have this plan. *grown: it has one with more
+ * instances now, and the events are to be read again. */
+static enum fr_rc check_plan(struct cli_follow *f, bool *grown, struct fr_err *err)
+{
+    struct fr_run_plan known = {0};
+    enum fr_rc rc = fr_store_run_spec(f->opts.store, f->row.id, &f->batch_arena, &known, err);
+
+    *grown = false;
+    if (rc == FR_OK && strcmp(known.hash, f->row.spec_hash) != 0)
+        return fr_fail(
+            err, FR_STOPPED,
+            "run %lld goes on with another pipeline file; 'flowrun attach %lld' shows it",
+            (long long)f->row.no, (long long)f->row.no);
+    *grown = rc == FR_OK && known.lists != f->lists;
+    return *grown ? grow(f, err) : rc;
 }
 
 /* Reads the next batch of rows. */
 static enum fr_rc next_batch(struct cli_follow *f, struct fr_err *err)
 {
-    enum fr_rc rc;
+    bool grown = true;
+    enum fr_rc rc = FR_OK;
 
-    fr_arena_finish(&f->batch_arena);
-    f->batch.after = f->seq;
-    f->place = 0;
-    rc = fr_store_events(f->opts.store, f->row.id, &f->batch_arena, &f->batch, err);
-    return rc == FR_OK && f->batch.n > 0 ? check_plan(f, err) : rc;
+    while (rc == FR_OK && grown) {
+        grown = false;
+        fr_arena_finish(&f->batch_arena);
+        f->batch.after = f->seq;
+        f->place = 0;
+        rc = fr_store_events(f->opts.store, f->row.id, &f->batch_arena, &f->batch, err);
+        if (rc == FR_OK && f->batch.n > 0)
+            rc = check_plan(f, &grown, err);
+    }
+    return rc;
 }
 
 /* *more: rows are left for the next slice. */
@@ -333,7 +387,6 @@ enum fr_rc cli_follow_create(struct cli_follow **out, const struct cli_follow_op
                              struct fr_err *err)
 {
     struct cli_follow *f = fr_sys.alloc(sizeof(*f));
-    const char *home = fr_store_home(opts->store);
     enum fr_rc rc;
 
     *out = NULL;
@@ -343,7 +396,7 @@ enum fr_rc cli_follow_create(struct cli_follow **out, const struct cli_follow_op
     f->opts = *opts;
     rc = fr_store_run_find(opts->store, opts->run, &f->arena, &f->row, err);
     if (rc == FR_OK)
-        rc = fr_run_stored(home, &f->row, &f->stored, err);
+        rc = read_plan(f, &f->stored, err);
     if (rc == FR_OK && (f->insts = fr_arena_array(&f->stored.arena, f->stored.plan->n_insts + 1,
                                                   sizeof(*f->insts))) == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory to follow a run");
@@ -351,7 +404,7 @@ enum fr_rc cli_follow_create(struct cli_follow **out, const struct cli_follow_op
     f->copies.note = opts->note;
     f->copies.arg = opts->arg;
     if (rc == FR_OK)
-        rc = cli_copies_begin(&f->copies, home, f->row.id, err);
+        rc = cli_copies_begin(&f->copies, fr_store_home(opts->store), f->row.id, err);
     if (rc == FR_OK)
         *out = f;
     else

@@ -9,7 +9,8 @@
  *
  * A process that takes the run over calls cli_follow_catch_up() once nobody else writes, before it
  * resumes the run. The notes of that run then feed the same model. The model borrows the follower's
- * plan, so the follower outlives the view.
+ * plan, so the follower outlives the view. With FR_NOTE_PLAN it gets another one, before the note
+ * of any new instance; the old one lives until the note has been taken.
  */
 #ifndef FR_CLIENT_FOLLOW_H
 #define FR_CLIENT_FOLLOW_H
@@ -31,7 +32,7 @@ enum fr_rc cli_follow_create(struct cli_follow **out, const struct cli_follow_op
                              struct fr_err *err);
 void cli_follow_destroy(struct cli_follow *f);                       /* NULL is fine */
 const struct fr_run_row *cli_follow_row(const struct cli_follow *f); /* as first read */
-const struct fr_plan *cli_follow_plan(const struct cli_follow *f);
+const struct fr_plan *cli_follow_plan(const struct cli_follow *f);   /* of now */
 
 /* Notes the next slice: at most 200 events and 64 KiB of output. *more: call again at once.
  * FR_STOPPED: the run goes on with another pipeline file, which this follower does not know. */

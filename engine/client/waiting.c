@@ -16,7 +16,7 @@ static enum fr_rc queue_why(struct fr_store *st, const struct fr_run_row *row, s
     struct fr_stored stored = {0};
     enum fr_rc rc = cli_config(NULL, &config, &issues, err);
 
-    if (rc == FR_OK && (rc = fr_run_stored(fr_store_home(st), row, &stored, err)) == FR_OK) {
+    if (rc == FR_OK && (rc = fr_run_stored(st, row, &stored, err)) == FR_OK) {
         limits.pipeline = stored.spec->max_active_runs;
         limits.home = &config->limits;
         limits.schedule = fr_run_stored_schedule(&stored, row);
@@ -63,7 +63,7 @@ enum fr_rc cli_ready_reasons(struct fr_store *st, struct fr_arena *arena,
     struct fr_err unread = {0};
     enum fr_rc rc = FR_OK;
 
-    if (fr_run_stored(fr_store_home(st), run, &stored, &unread) == FR_OK)
+    if (fr_run_stored(st, run, &stored, &unread) == FR_OK)
         rc = fr_why_open(&why, st, run->id, stored.plan, rows, err);
     for (size_t i = 0; stored.plan != NULL && rc == FR_OK && i < rows->n; i++) {
         struct fr_buf text = {0};

@@ -62,8 +62,9 @@ struct host_meters {
 struct host_counts {
     uint32_t by_state[FR_ST_N];
     uint32_t *live;  /* owns: one a node */
-    uint8_t *states; /* owns: one an instance */
-    bool started;    /* its time in the queue was observed */
+    uint8_t *states; /* owns: n, one an instance */
+    uint32_t n;
+    bool started; /* its time in the queue was observed */
 };
 
 #endif

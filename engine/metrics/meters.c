@@ -153,6 +153,25 @@ static void count(struct host_counts *c, const struct fr_plan *plan, uint32_t in
         c->live[plan->insts[inst].node] += (uint32_t)by;
 }
 
+/* Counts the instances as they are; false: no memory, and none are counted. */
+static bool count_all(struct host_counts *c, const struct fr_run *run)
+{
+    const struct fr_plan *plan = fr_run_plan(run);
+    uint8_t *states = fr_sys.realloc(c->states, plan->n_insts + 1);
+
+    if (states == NULL)
+        return false;
+    c->states = states;
+    c->n = plan->n_insts;
+    memset(c->by_state, 0, sizeof(c->by_state));
+    memset(c->live, 0, plan->n_nodes * sizeof(*c->live));
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        c->states[i] = (uint8_t)fr_run_row(run, i).state;
+        count(c, plan, i, 1);
+    }
+    return true;
+}
+
 void meters_forget(struct host_counts *c)
 {
     if (c != NULL) {
@@ -174,16 +193,10 @@ struct host_counts *meters_counts(struct host_counts **counts, const struct fr_r
 
     if (c != NULL || plan == NULL || (c = fr_sys.alloc(sizeof(*c))) == NULL)
         return c;
-    *c = (struct host_counts){.live = fr_sys.alloc((plan->n_nodes + 1) * sizeof(*c->live)),
-                              .states = fr_sys.alloc(plan->n_insts + 1)};
-    if (c->live == NULL || c->states == NULL) {
+    *c = (struct host_counts){.live = fr_sys.alloc((plan->n_nodes + 1) * sizeof(*c->live))};
+    if (c->live == NULL || !count_all(c, run)) {
         meters_forget(c);
         return NULL;
-    }
-    memset(c->live, 0, plan->n_nodes * sizeof(*c->live));
-    for (uint32_t i = 0; i < plan->n_insts; i++) {
-        c->states[i] = (uint8_t)fr_run_row(run, i).state;
-        count(c, plan, i, 1);
     }
     return *counts = c;
 }
@@ -235,7 +248,9 @@ void meters_note(struct host_meters *m, struct host_counts **counts, const struc
 
     if (c == NULL)
         return;
-    if (note->kind == FR_NOTE_STATE)
+    if (note->kind == FR_NOTE_PLAN)
+        (void)count_all(c, run);
+    else if (note->kind == FR_NOTE_STATE && note->inst < c->n)
         note_state(m->prom, c, run, note);
     else if (note->kind == FR_NOTE_RUN)
         note_run(m->prom, c, run, note);

@@ -47,7 +47,12 @@ static void add_count(const struct fr_plan_task *task, struct fr_buf *out)
 {
     const struct fr_items *items = task->spec->items;
 
-    fr_buf_fmt(out, " x%u", fr_plan_rows(task));
+    if (task->awaited)
+        fr_buf_text(out, " xn");
+    else
+        fr_buf_fmt(out, " x%u", fr_plan_rows(task));
+    if (items != NULL && items->of_list)
+        fr_buf_text(out, " by item");
     for (size_t i = 0; items != NULL && i < items->n_names; i++) {
         fr_buf_text(out, i == 0 ? " by " : ", ");
         add_visible(out, items->names[i]);

@@ -1,8 +1,12 @@
-/* What the files that lay a plan out share; nobody else includes it. */
+/* What the files of this folder share; nobody else includes it. */
 #ifndef FR_PLAN_INTERNAL_H
 #define FR_PLAN_INTERNAL_H
 
 #include "engine/plan/layout.h"
+
+/* Fills p->insts, which has room for them, and says of each task where its instances begin. */
+enum fr_rc plan_make_insts(struct fr_plan *p, struct fr_plan_task *tasks, struct fr_arena *arena,
+                           struct fr_err *err);
 
 /* The graph with a vertex in each layer that an edge crosses, so that every edge joins neighbours.
  * Vertices 0 … n_boxes-1 are boxes, then come those of edges. All in one arena. */

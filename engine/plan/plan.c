@@ -1,4 +1,4 @@
-#include "engine/plan/plan.h"
+#include "engine/plan/internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -154,70 +154,32 @@ static enum fr_rc check_slots(const struct fr_plan *p, const struct fr_plan_task
     return FR_OK;
 }
 
-/* "task@node"; "task[item]@node", without the node where on: is head or control. */
-static const char *key_of(const struct fr_plan *p, const struct fr_plan_inst *inst,
-                          struct fr_arena *arena)
-{
-    const struct fr_task *task = p->tasks[inst->task].spec;
-    const char *name = task->act.name, *node = p->nodes[inst->node].name;
-
-    if (p->tasks[inst->task].empty)
-        return name;
-    if (task->items == NULL)
-        return fr_arena_fmt(arena, "%s@%s", name, node);
-    if (task->on == FR_ON_HEAD || task->on == FR_ON_CONTROL)
-        return fr_arena_fmt(arena, "%s[%s]", name, task->items->v[inst->item].key);
-    return fr_arena_fmt(arena, "%s[%s]@%s", name, task->items->v[inst->item].key, node);
-}
-
-void fr_plan_label(const struct fr_plan *plan, uint32_t inst, struct fr_buf *out)
-{
-    const struct fr_plan_inst *in = &plan->insts[inst];
-    const struct fr_items *items = plan->tasks[in->task].spec->items;
-
-    fr_buf_text(out, plan->tasks[in->task].name);
-    if (items != NULL && !plan->tasks[in->task].empty)
-        fr_buf_fmt(out, "[%s]", items->v[in->item].key);
-}
-
 static enum fr_rc make_tasks(struct fr_plan *p, struct fr_arena *arena, struct fr_err *err)
 {
     struct fr_plan_task *tasks = fr_arena_array(arena, p->n_tasks, sizeof *tasks);
-    struct fr_plan_inst *insts = fr_arena_array(arena, p->n_insts, sizeof *insts);
-    uint32_t next = 0;
 
-    if (tasks == NULL || insts == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a plan of %u instances", p->n_insts);
     p->tasks = tasks;
-    p->insts = insts;
+    p->insts = fr_arena_array(arena, p->n_insts, sizeof *p->insts);
+    if (tasks == NULL || p->insts == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a plan of %u instances", p->n_insts);
     for (uint32_t t = 0; t < p->n_tasks; t++) {
         struct fr_plan_task *task = &tasks[t];
 
         task->spec = spec_task(p->spec, t, &task->hook);
         task->name = task->spec->act.name;
         task->empty = is_empty(task->spec);
+        task->awaited = task->empty && task->spec->items->awaited;
         task->gang = task->spec->gang && !task->empty;
-        task->first = next;
         task->width = task->empty ? 1 : (uint32_t)task->spec->n_nodes;
         task->count = (uint32_t)n_insts(task->spec);
         if (!make_needs(task, arena))
             return fr_fail(err, FR_NOMEM, "no memory for a plan of %u tasks", p->n_tasks);
-        for (uint32_t k = 0; k < task->count; k++, next++) {
-            struct fr_plan_inst *inst = &insts[next];
-
-            *inst = (struct fr_plan_inst){
-                .task = t, .item = k / task->width, .member = k % task->width};
-            inst->node = fr_plan_node_of(p, task->spec->nodes[inst->member]);
-            inst->key = key_of(p, inst, arena);
-            if (inst->key == NULL)
-                return fr_fail(err, FR_NOMEM, "no memory for a plan of %u instances", p->n_insts);
-        }
         if (check_slots(p, task, err) != FR_OK)
             return FR_USAGE;
         if (task->hook >= 0)
             p->n_hook_insts += task->count;
     }
-    return FR_OK;
+    return plan_make_insts(p, tasks, arena, err);
 }
 
 /* users: the needs turned round; two passes over the edges. */

@@ -8,7 +8,10 @@
  * Nodes: those of the spec in its order, then control. Instances: task by task, inside a task item
  * by item, of an item in the order of its nodes; those of task t are
  * insts[t.first .. t.first + t.count). A task with items of which none is left is empty: one
- * instance stands for it, by the name of the task, and ends without an attempt.
+ * instance stands for it, by the name of the task, and ends without an attempt. So it is with one
+ * whose list is awaited. Tasks whose lists are known in the run stand behind all others: first
+ * those that are known, in the order in which they were, then those that are awaited. So a list
+ * that gets known adds instances, and moves none but those of awaited tasks.
  *
  * A task may start when every instance of every task that it needs has ended; an item of one that
  * joins another one item by item (same) when that item of it has. Edges are therefore kept between
@@ -61,6 +64,7 @@ struct fr_plan_task {
     int hook;                   /* enum fr_hook; -1: a task of the pipeline itself */
     bool gang;                  /* all instances of an item start together or none does */
     bool empty;                 /* it has no items, and one instance in their place */
+    bool awaited;               /* it is empty, for its list is not known yet */
     uint32_t first, count;      /* its instances, item by item; >= 1 */
     uint32_t width;             /* instances of an item, >= 1: its nodes; without items count */
     const uint32_t *needs;      /* tasks, each once, ascending */
@@ -112,6 +116,24 @@ bool fr_plan_is_same(const struct fr_plan *plan, uint32_t task, uint32_t need);
 static inline uint32_t fr_plan_rows(const struct fr_plan_task *task)
 {
     return task->empty ? 0 : task->count;
+}
+
+/* Its items are those of a list that got known in the run. */
+static inline bool fr_plan_is_grown(const struct fr_plan_task *task)
+{
+    return task->spec->items != NULL && task->spec->items->grown > 0;
+}
+
+/* The number in plan of the instance that was inst in old, the plan of the same run before some
+ * lists were known; FR_PLAN_NONE: it stood for an awaited task, and has no successor. */
+static inline uint32_t fr_plan_moved(const struct fr_plan *plan, const struct fr_plan *old,
+                                     uint32_t inst)
+{
+    uint32_t task = old->insts[inst].task;
+
+    if (!old->tasks[task].awaited)
+        return inst;
+    return plan->tasks[task].awaited ? plan->tasks[task].first : FR_PLAN_NONE;
 }
 
 /* Appends the name of its task, with its item: the key without the node. */

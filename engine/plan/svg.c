@@ -127,7 +127,9 @@ static void add_box(const struct fr_plan *plan, const struct fr_layout_box *box,
         fr_buf_fmt(out, "%u tasks", box->n_tasks);
     else
         add_clipped(out, task->name, fr_plan_rows(task) != 1 ? max - 5 : max);
-    if (box->n_tasks == 1 && fr_plan_rows(task) != 1)
+    if (box->n_tasks == 1 && task->awaited)
+        fr_buf_text(out, " ×n");
+    else if (box->n_tasks == 1 && fr_plan_rows(task) != 1)
         fr_buf_fmt(out, " ×%u", fr_plan_rows(task));
     if (look.word != NULL) {
         fr_buf_text(out, " ");

@@ -59,7 +59,7 @@ static void read_own_keep(struct choice *c, struct pipeline *p, struct fr_id new
     fr_id_text(newest, id);
     p->keep = *c->keep;
     if (fr_store_run_find(c->st, id, &arena, &row, NULL) == FR_OK &&
-        fr_run_stored(fr_store_home(c->st), &row, &stored, NULL) == FR_OK) {
+        fr_run_stored(c->st, &row, &stored, NULL) == FR_OK) {
         const struct fr_keep_runs *own = &stored.spec->keep_runs;
 
         p->keep.runs = own->runs != 0 ? own->runs : p->keep.runs;

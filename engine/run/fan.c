@@ -32,7 +32,7 @@ static void put_inst(const struct fr_run *run, uint32_t inst, struct fr_buf *out
     fr_buf_text(out, ",");
     put_member("node", run->plan->nodes[in->node].name, out);
     if (task->items != NULL) {
-        fr_buf_text(out, ",\"matrix\":");
+        fr_buf_text(out, task->items->of_list ? ",\"item\":" : ",\"matrix\":");
         fr_item_json(task->items, in->item, out);
     }
     fr_buf_text(out, ",\"outputs\":{");
@@ -123,6 +123,8 @@ static enum fr_rc get_best(const struct fr_run *run, const struct fr_ref *ref, s
         text =
             items->v[run->plan->insts[inst].item].values[fr_items_name(items, ref->pick_name)].text;
         break;
+    case FR_PICK_ITEM:
+        return fr_item_member(&items->v[run->plan->insts[inst].item], ref->pick_name, out, err);
     case FR_PICK_OUTPUT:
         text = output_of(run, inst, ref->pick_name);
     }

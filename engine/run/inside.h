@@ -17,6 +17,7 @@
  * The way of an attempt:
  *
  *   run.c       the drain: events in, decisions, rows and effects out
+ *   expand.c    lists of foreach: that get known -> instances
  *   rows.c      rows of the scheduler -> rows of the store
  *   reasons.c   why they are in their states, in words
  *   start.c     files and programs that go to its node before it is sent
@@ -93,6 +94,7 @@ const char **run_shell_environ(const struct fr_run *run, struct fr_arena *arena)
 struct run_source { /* all borrowed */
     const struct fr_run_row *row;
     const char *home;
+    struct fr_store *st;              /* has the lists that the run knew; NULL: it knows none */
     const struct fr_run_shell *shell; /* of a changed file; NULL: there is none */
     const struct fr_fence *fence;     /* as of fr_spec_opts */
     struct fr_arena *arena;

@@ -1,18 +1,20 @@
 /* A stored run is taken up again: its rows, its spec, and what the user asks for. */
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
+#include "engine/run/reasons.h"
 #include "engine/store/told.h"
 #include "engine/store/unfetched.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { EVENT_GONE = -2 }; /* idx of an event whose instance the plan has no more */
-
 static struct run_source run_source(struct fr_run *run)
 {
-    return (struct run_source){
-        .row = &run->row, .home = run->home, .shell = &run->env.shell, .arena = &run->arena};
+    return (struct run_source){.row = &run->row,
+                               .home = run->home,
+                               .st = run->env.store,
+                               .shell = &run->env.shell,
+                               .arena = &run->arena};
 }
 
 /* Which tasks of the stored file differ. A file that cannot be read any more is not compared. */
@@ -37,8 +39,12 @@ static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
                             struct fr_issues *issues, struct fr_err *err)
 {
     struct run_source from = run_source(run);
+    struct fr_run_plan known = {0};
     enum fr_rc rc = run_load_file(&from, ro->file, &run->spec, issues, err);
 
+    if (rc == FR_OK)
+        rc = fr_store_run_spec(run->env.store, run->id, &run->arena, &known, err);
+    run->n_lists = (uint32_t)known.lists;
     if (rc == FR_OK)
         rc = run_occasion_read(run, err);
     if (rc == FR_OK && ro->file == NULL && !run->late)
@@ -86,8 +92,8 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     in->unreachable_wall = out.unreachable ? row->unreachable_wall : 0;
     in->started_wall = row->started_wall;
     in->ended_wall = row->ended_wall;
-    in->reason =
-        out.state == FR_ST_WAITING ? "" : row->reason; /* its reason to wait is found anew */
+    in->reason = out.state == FR_ST_WAITING ? run_why_waiting(run, i)
+                                            : row->reason; /* why it waits is found anew */
     return fr_sched_load(run->sched, &out, err);
 }
 
@@ -190,6 +196,7 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
         rc = fr_store_event_last(st, run->id, &run->seq, err);
     for (size_t i = 0; rc == FR_OK && i < insts.n; i++)
         rc = load_inst(run, &insts.rows[i], err);
+    run->unput = run->n_lists > 0 && insts.n < run->plan->n_insts;
     if (rc == FR_OK)
         rc = load_attempts(run, &insts, err);
     return rc == FR_OK ? load_outputs(run, &insts, err) : rc;
@@ -222,13 +229,13 @@ static enum fr_rc look_at_nodes(struct fr_run *run, bool retry, struct fr_err *e
     return FR_OK;
 }
 
-/* The number of an instance of before in this plan; EVENT_GONE: none. */
+/* The number of an instance of before in this plan; FR_EVENT_GONE: none. */
 static int64_t new_idx(const struct fr_run *run, const struct fr_inst_rows *insts, int64_t idx)
 {
     const struct fr_inst_row *row = fr_inst_at(insts, idx);
     uint32_t now = row != NULL ? fr_plan_inst(run->plan, row->key) : FR_PLAN_NONE;
 
-    return now != FR_PLAN_NONE ? (int64_t)now : EVENT_GONE;
+    return now != FR_PLAN_NONE ? (int64_t)now : FR_EVENT_GONE;
 }
 
 static enum fr_rc renumber_events(struct fr_run *run, const struct fr_inst_rows *insts,
@@ -429,6 +436,7 @@ static enum fr_rc take_over(struct fr_run *run, bool enqueued, struct fr_err *er
     run->row.host = run->env.epoch;
     ev.seq = run->seq += enqueued;
     if ((rc = run_put_nodes(run, err)) == FR_OK &&
+        (!run->unput || (rc = run_put_insts(run, 0, run->plan->n_insts, err)) == FR_OK) &&
         (rc = fr_store_run_set(st, &run->row, err)) == FR_OK &&
         (!enqueued || (rc = fr_store_event_add(st, run->id, &ev, err)) == FR_OK) &&
         (rc = fr_store_run_host(st, run->id, run->row.host, err)) == FR_OK)

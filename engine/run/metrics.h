@@ -48,6 +48,9 @@ void run_progress_load(struct fr_run *run, struct run_attempt *at, const char *p
 void run_progress_drop(struct run_attempt *at);
 void run_progress_look(struct fr_run *run, int64_t now); /* due at run->stall_due_ms */
 void run_late_begin(struct fr_run *run);                 /* sets row.late_wall, counted from now */
+/* An event of the run that leaves its state as it is, shown after the commit. */
+void run_remark(struct fr_run *run, const char *kind, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 enum fr_rc run_remarks_write(struct fr_run *run, struct fr_err *err);
 void run_remarks_show(struct fr_run *run, int64_t before); /* those with a smaller seq */
 void run_remarks_drop(struct fr_run *run);

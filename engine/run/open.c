@@ -1,6 +1,7 @@
 /* A run comes to be from a pipeline file; and what a resumed one needs, too. */
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
+#include "engine/run/reasons.h"
 
 #include <limits.h>
 #include <pwd.h>
@@ -79,7 +80,7 @@ static enum fr_rc make_arrays(struct fr_run *run, struct fr_err *err)
     if (run->insts == NULL || run->nodes == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the plan");
     for (uint32_t i = 0; i < plan->n_insts; i++)
-        run->insts[i].reason = "";
+        run->insts[i].reason = run_why_waiting(run, i);
     for (uint32_t t = 0; t < plan->n_tasks; t++) {
         int64_t lost = plan->tasks[t].spec->lost_after_ms;
 

@@ -60,6 +60,18 @@ static void tell(struct fr_run *run, const struct run_attempt *at, const char *k
                             .seq = ++run->seq};
 }
 
+void run_remark(struct fr_run *run, const char *kind, const char *fmt, ...)
+{
+    struct fr_buf text = {0};
+    va_list ap;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(&text, fmt, ap);
+    va_end(ap);
+    tell(run, NULL, kind, "%s", text.bad ? "" : text.p);
+    fr_buf_finish(&text);
+}
+
 enum fr_rc run_remarks_write(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;

@@ -140,6 +140,11 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
     return fr_cause_reason(row->cause);
 }
 
+const char *run_why_waiting(const struct fr_run *run, uint32_t inst)
+{
+    return run_task_of(run, inst)->awaited ? "n elements, not known yet" : "";
+}
+
 const char *run_why(struct fr_run *run, const struct fr_row *row)
 {
     const struct run_inst *in = &run->insts[row->inst];
@@ -154,9 +159,11 @@ const char *run_why(struct fr_run *run, const struct fr_row *row)
     if (row->state == FR_ST_SKIPPED)
         return why_skipped(run, row->inst);
     if (row->state == FR_ST_WAITING)
-        return row->blocked ? run_block_text(run, run->plan->insts[row->inst].task) : "";
+        return row->blocked ? run_block_text(run, run->plan->insts[row->inst].task)
+                            : run_why_waiting(run, row->inst);
     if (row->state == FR_ST_SUCCEEDED && run_task_of(run, row->inst)->empty)
-        return "no row of its matrix is left";
+        return run_task_of(run, row->inst)->spec->items->of_list ? "its list has no element"
+                                                                 : "no row of its matrix is left";
     if (row->attempt_no == 0 || row->live)
         return unstarted || cut ? why_cause(run, row) : "";
     base = why_cause(run, row);

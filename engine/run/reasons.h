@@ -6,6 +6,7 @@
 #include "engine/run/run.h"
 
 /* "": no reason. */
+const char *run_why_waiting(const struct fr_run *run, uint32_t inst); /* while nothing blocks it */
 const char *run_why(struct fr_run *run, const struct fr_row *row);
 const char *run_why_timed_out(struct fr_run *run);
 /* Of a run that failed: its first instance that did, and why that did. */

@@ -129,6 +129,8 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
     struct fr_plan_unit unit = fr_plan_unit(b->run->plan, b->at->inst);
     const struct fr_node *node = b->run->plan->nodes[pi->node].spec;
     long long deadline = b->run->nodes[pi->node].deadline_wall / 1000;
+    const struct fr_items *items = task->spec->items;
+    const struct fr_item *item = items != NULL ? &items->v[pi->item] : NULL;
     struct fr_arena *a = b->arena;
     char id[FR_ID_TEXT], home[FR_ID_TEXT], attempt[FR_ID_TEXT];
     bool ok;
@@ -152,8 +154,8 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
         ok = run_add(a, env, "FLOWRUN_WORK=%s", node->work);
     if (ok && task->gang)
         ok = add_peers(b, unit, env);
-    if (ok && task->spec->items != NULL)
-        ok = run_add(a, env, "FLOWRUN_ITEM=%s", task->spec->items->v[pi->item].key) &&
+    if (ok && item != NULL)
+        ok = run_add(a, env, "FLOWRUN_ITEM=%s", item->text != NULL ? item->text : item->key) &&
              run_add(a, env, "FLOWRUN_ITEM_INDEX=%u", pi->item);
     ok = ok && run_occasion_env(b->run, a, env);
     for (const struct run_shipped *s = b->order->shipped; ok && s != NULL; s = s->next) {

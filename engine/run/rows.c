@@ -1,5 +1,6 @@
 /* Rows of the scheduler become rows of the store, once a transition, and notes for the view. */
 #include "engine/run/inside.h"
+#include "engine/run/growth.h"
 #include "engine/run/metrics.h"
 #include "engine/run/reasons.h"
 #include "engine/run/times.h"
@@ -377,8 +378,8 @@ static enum fr_rc prepare_changes(struct fr_run *run, struct fr_err *err)
 enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
 {
     static enum fr_rc (*const steps[])(struct fr_run * run, struct fr_err * err) = {
-        prepare_changes, run_reset_write,   run_nodes_write,
-        write_attempts,  run_remarks_write, run_shipping_write};
+        run_growth_write, prepare_changes,   run_reset_write,   run_nodes_write,
+        write_attempts,   run_remarks_write, run_shipping_write};
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < sizeof(steps) / sizeof(steps[0]); i++)

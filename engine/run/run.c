@@ -1,4 +1,5 @@
 #include "engine/run/inside.h"
+#include "engine/run/growth.h"
 #include "engine/run/metrics.h"
 
 #include <string.h>
@@ -50,10 +51,14 @@ static enum fr_rc apply_all(struct fr_run *run, struct fr_err *err)
         }
         fr_sys.free(batch);
         for (; rc == FR_OK && run->looked < run->acts.n; run->looked++)
-            if (run->acts.v[run->looked].kind == FR_ACT_EVAL) {
+            if (run->acts.v[run->looked].kind == FR_ACT_EVAL ||
+                run->acts.v[run->looked].kind == FR_ACT_EXPAND) {
                 struct fr_act act = run->acts.v[run->looked];
 
-                run_eval(run, &act);
+                if (act.kind == FR_ACT_EVAL)
+                    run_eval(run, &act);
+                else
+                    run_expand(run, &act);
             }
     }
     return rc;
@@ -95,8 +100,8 @@ static int64_t commit_delay_ms(const struct fr_run *run)
  * status says from it what an instance waits for. */
 static bool has_rows(const struct fr_run *run)
 {
-    return run->acts.n > 0 || run->n_remarks > 0 || run->nodes_changed || run->shipping.dirty ||
-           (run->over && run->n_done > 0);
+    return run->acts.n > 0 || run->growth.before != NULL || run->n_remarks > 0 ||
+           run->nodes_changed || run->shipping.dirty || (run->over && run->n_done > 0);
 }
 
 /* Of the scheduler. A slice waits for the commit of the one before. */
@@ -226,7 +231,7 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
     struct fr_run_due due = {.drain_ms =
                                  run->over ? run->over_ms + RUN_LINGER_MS : tick_due_ms(run),
                              .commit_ms = INT64_MAX,
-                             .soft = run->acts.n == 0,
+                             .soft = run->acts.n == 0 && run->growth.before == NULL,
                              .sent_early = run->sent_early};
 
     if (run->n_events > 0 || run->posted != NULL || run->secrets_ready || run->shell_changed ||
@@ -241,8 +246,9 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
     if (run->block_due_ms < due.drain_ms)
         due.drain_ms = run->block_due_ms;
     if (has_rows(run))
-        due.commit_ms =
-            run->over || fr_sched_more(run->sched) ? 0 : run->held_ms + commit_delay_ms(run);
+        due.commit_ms = run->over || run->growth.before != NULL || fr_sched_more(run->sched)
+                            ? 0
+                            : run->held_ms + commit_delay_ms(run);
     return due;
 }
 
@@ -250,12 +256,14 @@ void fr_run_act(struct fr_run *run, int64_t commit_ms)
 {
     run->commit_ms = commit_ms;
     run->held_ms = 0;
+    run_growth_written(run);
     run_show(run);
     for (size_t i = 0; i < run->acts.n && !run->fatal; i++)
         if (run->acts.v[i].kind >= FR_ACT_EFFECTS)
             run_act(run, &run->acts.v[i]);
     run->acts.n = 0;
     run->looked = run->early = run->prepared = 0;
+    run_growth_begin(run);
     if (run->acts.cap > KEEP_ACTS) { /* a run's first turn has a row for each instance */
         fr_acts_finish(&run->acts);
         run_changes_drop(run);

@@ -57,6 +57,7 @@ enum fr_note_kind {
     FR_NOTE_LOG,     /* bytes of an attempt of inst, from offset on; wall_ms of the first */
     FR_NOTE_METRICS, /* bytes of an attempt's metrics, from offset on */
     FR_NOTE_FULL,    /* inst's log is full: its newer output is a note at its end alone */
+    FR_NOTE_PLAN,    /* a list is known: plan has more instances (fr_plan_moved()) */
     FR_NOTE_NODE,    /* text about node (installing, connected, unreachable since) */
     FR_NOTE_TROUBLE, /* text: the store cannot be written, a request was refused … */
 };
@@ -72,6 +73,7 @@ struct fr_note {
      * two; 0: nothing of it stands there. wall_ms is the row's. */
     int64_t seq;
     const struct fr_strs *outputs; /* each "NAME=value"; NULL: none */
+    const struct fr_plan *plan;    /* PLAN: of the run, for as long as it, or the next of these */
     uint64_t left;       /* LOG, and STATE at the end of an attempt: as fr_run_output_left() */
     bool up;             /* NODE: it can be reached */
     uint32_t attempt_no; /* LOG, METRICS, FULL */
@@ -266,8 +268,7 @@ int64_t fr_run_no(const struct fr_run *run);
 const struct fr_run_row *fr_run_record(const struct fr_run *run); /* its row of the store */
 struct fr_row fr_run_row(const struct fr_run *run, uint32_t inst);
 
-/* Times of an instance, 0: none yet, and the reason of its state ("": none). */
-struct fr_run_inst {
+struct fr_run_inst { /* times, 0: none yet, and the reason of its state ("": none) */
     int64_t started_wall, ended_wall, unreachable_wall;
     const char *reason;
 };
@@ -277,8 +278,7 @@ struct fr_run_inst fr_run_inst(const struct fr_run *run, uint32_t inst);
  * unreachable. */
 uint64_t fr_run_output_left(const struct fr_run *run, uint32_t inst);
 
-/* The pipeline of a stored run, for whoever shows it without driving it. */
-struct fr_stored { /* owns all; zeroed: nothing */
+struct fr_stored { /* the pipeline of a stored run, to show it; owns all; zeroed: nothing */
     struct fr_spec *spec;
     struct fr_plan *plan;
     struct fr_arena arena;
@@ -286,9 +286,9 @@ struct fr_stored { /* owns all; zeroed: nothing */
 /* The schedule that made the run, as its copy of the pipeline has it; NULL: it has none. */
 const struct fr_schedule *fr_run_stored_schedule(const struct fr_stored *s,
                                                  const struct fr_run_row *row);
-/* Reads the copy that the home keeps. row must outlive *out. FR_UNSUPPORTED: a newer flowrun made
- * it; FR_CORRUPT: it cannot be read. */
-enum fr_rc fr_run_stored(const char *home, const struct fr_run_row *row, struct fr_stored *out,
+/* Reads the copy that the home keeps, with the lists that the run knows by now. row must outlive
+ * *out. FR_UNSUPPORTED: a newer flowrun made it; FR_CORRUPT: it cannot be read. */
+enum fr_rc fr_run_stored(struct fr_store *st, const struct fr_run_row *row, struct fr_stored *out,
                          struct fr_err *err);
 void fr_run_stored_finish(struct fr_stored *s);
 /* Appends the name of the file below runs/<id>/ that has the output of an attempt. */

@@ -144,6 +144,20 @@ struct run_change {
     uint64_t log_bytes; /* at the end of an attempt: output that it wrote */
 };
 
+/* The list of a task with foreach: that is known and not yet in the plan, or not wholly in rows. */
+struct run_list {
+    struct run_list *next;
+    uint32_t task;
+    struct fr_items *items; /* at least one */
+    const char *text;       /* JSON; all in the run's arena */
+};
+
+struct run_growth {               /* the first list enters the rows */
+    const struct fr_plan *before; /* the plan without it; NULL: none does */
+    bool stored;                  /* list and new numbers are committed, with the first rows */
+    uint32_t next, end, put;      /* its rows that are not committed; those of this commit */
+};
+
 struct run_done {
     uint32_t inst, no;
     struct fr_id id;
@@ -195,6 +209,10 @@ struct fr_run {
     bool added;               /* its row is committed */
     bool moved;               /* its stored rows have numbers of another plan */
     uint32_t put, putting;    /* instances with a committed row; further ones of this commit */
+    struct run_list *lists;   /* in the order in which they were evaluated */
+    struct run_growth growth;
+    uint32_t n_lists;         /* in the plan */
+    bool unput;               /* the host before did not write all rows of a list */
     bool queued;              /* waits for fr_run_admit() */
     bool retries;             /* queued for a further round: it was over before */
     bool resetting;           /* its row is marked: a retry has not reset all instances yet */

@@ -1,5 +1,6 @@
 /* The pipeline of a stored run, made again from its copy. */
 #include "engine/run/inside.h"
+#include "engine/run/growth.h"
 #include "engine/run/metrics.h"
 
 #include <ctype.h>
@@ -112,14 +113,17 @@ enum fr_rc run_load_file(const struct run_source *from, const char *file, struct
         opts.getenv_self = file != NULL ? (void *)&both : both.stored;
         rc = fr_spec_load(&opts, out, issues, err);
     }
+    if (rc == FR_OK && from->st != NULL)
+        rc = run_lists_load(from, *out, err);
     json_decref(doc);
     return rc;
 }
 
-enum fr_rc fr_run_stored(const char *home, const struct fr_run_row *row, struct fr_stored *out,
+enum fr_rc fr_run_stored(struct fr_store *st, const struct fr_run_row *row, struct fr_stored *out,
                          struct fr_err *err)
 {
-    struct run_source from = {.row = row, .home = home, .arena = &out->arena};
+    struct run_source from = {
+        .row = row, .home = fr_store_home(st), .st = st, .arena = &out->arena};
     struct fr_issues issues = {0};
     struct fr_err why = {0};
     enum fr_rc rc;

@@ -504,6 +504,12 @@ static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, 
             out,
             scope->run->plan->tasks[pi->task].spec->items->v[pi->item].values[ref->index].text);
         return FR_OK;
+    case FR_REF_ITEM:
+        return fr_item_member(&scope->run->plan->tasks[pi->task].spec->items->v[pi->item],
+                              ref->name, out, err);
+    case FR_REF_INDEX:
+        fr_buf_fmt(out, "%u", pi->item);
+        return FR_OK;
     case FR_REF_NODE:
         return get_node(scope, pi->node, ref->name, out);
     case FR_REF_HEAD:

@@ -42,6 +42,27 @@ static enum fr_state_of ended_by(enum fr_verdict_kind kind)
     return kind == FR_VERDICT_FAIL ? FR_ST_UPSTREAM_FAILED : FR_ST_SKIPPED;
 }
 
+static void ask(struct fr_sched *s, enum fr_act_kind kind, uint32_t inst)
+{
+    s->insts[inst].asked = true;
+    s->asking++;
+    s->tasks[s->plan->insts[inst].task].asked++;
+    put_act(s, kind, inst);
+}
+
+/* It is not asked any more. False: nothing was awaited. */
+static bool answered(struct fr_sched *s, uint32_t inst)
+{
+    struct inst *in = &s->insts[inst];
+
+    if (!in->asked)
+        return false;
+    in->asked = false;
+    s->asking--;
+    s->tasks[s->plan->insts[inst].task].asked--;
+    return in->row.state == FR_ST_WAITING;
+}
+
 /* What starts together goes on, if it waits: true. */
 static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, enum fr_verdict_kind kind)
 {
@@ -51,13 +72,12 @@ static bool activate_unit(struct fr_sched *s, struct fr_plan_unit unit, enum fr_
         return false;
     if (kind != FR_VERDICT_RUN) {
         end_waiting(s, unit.first, unit.n, ended_by(kind));
+    } else if (plan_task(s, unit.first)->awaited) {
+        ask(s, FR_ACT_EXPAND, unit.first);
     } else if (plan_task(s, unit.first)->empty) {
         end_waiting(s, unit.first, unit.n, FR_ST_SUCCEEDED);
     } else if (has_when(plan_task(s, unit.first))) {
-        in->asked = true;
-        s->asking++;
-        s->tasks[s->plan->insts[unit.first].task].asked++;
-        put_act(s, FR_ACT_EVAL, unit.first);
+        ask(s, FR_ACT_EVAL, unit.first);
     } else {
         make_ready(s, unit.first);
     }
@@ -89,7 +109,7 @@ static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
 
     if (!s->stopping && fails_fast(s, t))
         return cut_some(s, t, slice);
-    if (s->stopping || s->tasks[t].count[FR_ST_WAITING] == 0)
+    if (s->stopping || s->tasks[t].held || s->tasks[t].count[FR_ST_WAITING] == 0)
         return true;
     if (task->n_same == 0)
         kind = verdict_of(s, t, 0).kind;
@@ -197,18 +217,14 @@ static void go_on(struct fr_sched *s)
 
 void answer_when(struct fr_sched *s, const struct fr_event *ev)
 {
-    struct inst *in = &s->insts[ev->inst];
     struct fr_plan_unit unit = fr_plan_unit(s->plan, ev->inst);
 
-    if (!in->asked)
-        return;
-    in->asked = false;
-    s->asking--;
-    s->tasks[s->plan->insts[ev->inst].task].asked--;
-    if (in->row.state != FR_ST_WAITING)
+    if (!answered(s, ev->inst))
         return;
     if (ev->failed)
         fail_unstarted(s, ev->inst, FR_CAUSE_EXPRESSION);
+    else if (ev->kind == FR_EV_LIST)
+        end_waiting(s, unit.first, unit.n, FR_ST_SUCCEEDED);
     else if (ev->value)
         make_ready(s, ev->inst);
     else

@@ -9,6 +9,7 @@
  *   verdict.c how needs ended, and what follows
  *   flow.c    needs, `when`, hooks, outcome
  *   link.c    links to nodes, and how long a task waits for one
+ *   grow.c    elements of a list that gets known
  *   limit.c   allocations of nodes, and what comes too late for them
  *   user.c    cancel, retry, resume
  */
@@ -54,6 +55,7 @@ struct task {
     uint32_t gangs;          /* of a task of gangs: that of its first item in s->gangs */
     bool blocked;            /* FR_EV_BLOCK: none of it gets ready */
     bool concluded;          /* its end was passed on */
+    bool held;               /* its elements are not all committed: none of them starts */
     bool going;              /* in s->going … */
     uint32_t at;             /* … from this member on, or from this gang on */
 };
@@ -182,6 +184,9 @@ static inline uint64_t key_of(const struct fr_sched *s, uint32_t inst)
     return (uint64_t)(UINT32_MAX - plan_task(s, inst)->rank) << 32 | inst;
 }
 
+/* sched.c */
+void *zeroed(size_t n, size_t size); /* of fr_sys; NULL: no memory */
+
 /* move.c */
 void put_act(struct fr_sched *s, enum fr_act_kind kind, uint32_t inst);
 struct fr_act *new_act(struct fr_sched *s,
@@ -219,6 +224,10 @@ void node_gone(struct fr_sched *s, uint32_t node);    /* link lost: reserved slo
 void node_back(struct fr_sched *s, uint32_t node);
 uint32_t best_of(struct fr_sched *s, uint32_t node); /* its best ready single instance; NONE */
 
+/* grow.c: a task whose elements came from what a retry would reset (what[t]: 0: nothing of t), so
+ * that its list would be another one; NONE: there is none. */
+uint32_t loses_list(const struct fr_sched *s, const unsigned char *what);
+
 /* limit.c */
 void limit_node(struct fr_sched *s, uint32_t node, int64_t left_ms); /* FR_EV_LIMIT */
 /* The allocation of its node is too near its limit, and was not when it began to count. */
@@ -254,7 +263,7 @@ bool fails_fast(const struct fr_sched *s, uint32_t task);
 /* Of a task with max_parallel, when one of its instances has ended: the next go on. */
 void activate_more(struct fr_sched *s, uint32_t task);
 void block_task(struct fr_sched *s, uint32_t task, bool blocked);
-void answer_when(struct fr_sched *s, const struct fr_event *ev);
+void answer_when(struct fr_sched *s, const struct fr_event *ev); /* WHEN or LIST */
 void conclude(struct fr_sched *s, uint32_t task);   /* when its last instance has ended */
 void item_ended(struct fr_sched *s, uint32_t inst); /* of a joined task, if it is the last one */
 void settle(struct fr_sched *s);                    /* passes ends on until nothing changes */

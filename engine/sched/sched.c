@@ -12,7 +12,7 @@ void fr_acts_finish(struct fr_acts *acts)
     *acts = (struct fr_acts){0};
 }
 
-static void *zeroed(size_t n, size_t size)
+void *zeroed(size_t n, size_t size)
 {
     size_t bytes;
     void *p = fr_mul_size(n > 0 ? n : 1, size, &bytes) ? fr_sys.alloc(bytes) : NULL;
@@ -339,9 +339,9 @@ static enum fr_rc check_event(const struct fr_sched *s, const struct fr_event *e
         return fr_fail(err, FR_BUG, "the scheduler ran out of memory before and cannot go on");
     if (first == s->begun && ev->kind != FR_EV_BLOCK)
         return fr_fail(err, FR_USAGE, "BEGIN or RESUME comes first, and once");
-    if ((ev->kind >= FR_EV_PREPARED && ev->kind <= FR_EV_WHEN && ev->inst >= s->plan->n_insts) ||
+    if ((ev->kind >= FR_EV_PREPARED && ev->kind <= FR_EV_LIST && ev->inst >= s->plan->n_insts) ||
         (ev->kind >= FR_EV_NODE_UP && ev->kind <= FR_EV_LIMIT && ev->node >= s->plan->n_nodes) ||
-        (ev->kind == FR_EV_BLOCK && ev->task >= s->plan->n_tasks))
+        ((ev->kind == FR_EV_BLOCK || ev->kind == FR_EV_EXPANDED) && ev->task >= s->plan->n_tasks))
         return fr_fail(err, FR_USAGE, "an event about what the plan has not");
     return FR_OK;
 }
@@ -363,6 +363,7 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
     case FR_EV_TICK:
         return FR_OK;
     case FR_EV_WHEN:
+    case FR_EV_LIST:
         answer_when(s, ev);
         return FR_OK;
     case FR_EV_NODE_UP:
@@ -382,6 +383,10 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
         return FR_OK;
     case FR_EV_BLOCK:
         block_task(s, ev->task, ev->value);
+        return FR_OK;
+    case FR_EV_EXPANDED:
+        s->tasks[ev->task].held = false;
+        activate(s, ev->task);
         return FR_OK;
     case FR_EV_CANCEL:
         s->unstarted = !s->begun;

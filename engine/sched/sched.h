@@ -13,6 +13,12 @@
  * meanwhile, and events may still be applied. When fr_sched_apply fails (FR_NOMEM, FR_BUG) the
  * scheduler is unusable: drop it and the list, and load a new one from the store.
  *
+ * A task whose list is awaited (plan.h) asks for it with FR_ACT_EXPAND once it would run. When all
+ * actions have been performed, fr_sched_grow() gives the scheduler the plan that has its elements;
+ * they wait until FR_EV_EXPANDED, so that the run layer may write their rows in several commits.
+ * Instances keep their numbers but for those of awaited tasks (fr_plan_moved()). After a RESUME
+ * with the plan that has them they wait for nothing more.
+ *
  * Time. now_ms never steps back. Rows carry delays, not times: the run layer stores (wall time,
  * delay) and gives the remaining delay, clamped to the delay, on load. Delays and the run's limit
  * count from the end itself (ago_ms), not from the arrival of its report.
@@ -119,6 +125,7 @@ enum fr_event_kind {
     FR_EV_TOMBSTONED,  /* the attempt never started and never will */
     FR_EV_NO_PROGRESS, /* allocations are followed by others in vain: it is stopped, for good */
     FR_EV_WHEN,        /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
+    FR_EV_LIST,        /* answer to FR_ACT_EXPAND: it has no element; failed: it is no list */
     /* about `node`, which is not up until the first UP. What is ready to start on one that is not
      * there waits connect.retry_for (0: for ever; anew if no TICK came for long), and until the
      * first try has ended or should have, then fails as unreachable, which may be retried. */
@@ -140,6 +147,7 @@ enum fr_event_kind {
     /* about the run */
     FR_EV_BLOCK, /* value: what would get ready of `task` waits, takes no slot and is row.blocked;
                   * else it goes on. Again: its rows are put again. May precede the first event */
+    FR_EV_EXPANDED, /* task: all its rows are committed since fr_sched_grow(), and they may start */
     FR_EV_CANCEL,
     FR_EV_RETRY /* of a run that is OVER, else FR_BUSY. task: it and all that waits for it, and what
                  * failed above it; FR_PLAN_NONE: all that failed and what waits for it */
@@ -163,8 +171,9 @@ struct fr_event {
 };
 
 enum fr_act_kind {
-    FR_ACT_PAST, /* an effect that has been performed: the run layer marks it so */
-    FR_ACT_EVAL, /* evaluate inst's `when` (gang: of its first member), answer with FR_EV_WHEN */
+    FR_ACT_PAST,   /* an effect that has been performed: the run layer marks it so */
+    FR_ACT_EVAL,   /* evaluate inst's `when` (gang: of its first member), answer with FR_EV_WHEN */
+    FR_ACT_EXPAND, /* evaluate the list of inst's task; answer: FR_EV_LIST, or fr_sched_grow() */
     /* rows: one commit a drain */
     FR_ACT_ROW,     /* .row: the whole of it, each time it changes */
     FR_ACT_ROW_RUN, /* .run */
@@ -218,40 +227,41 @@ struct fr_sched_opts {
     uint64_t seed;          /* of the jitter */
     int64_t lost_margin_ms; /* added to lost_after; 0: 10 s */
     int64_t timeout_ms;     /* of the run, from BEGIN or RETRY until its hooks; 0: none */
-    bool lent; /* slots are lent by FR_EV_SLOTS, none before the first; else they are those of the
-                  plan */
+    bool lent; /* FR_EV_SLOTS lends slots, none before the first; else they are those of the plan */
 };
 
 enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opts *opts,
                            struct fr_sched **out, struct fr_err *err); /* borrows plan */
 void fr_sched_destroy(struct fr_sched *s);
 
-/* State of a stored run, before RESUME; instances without a row are WAITING. FR_CORRUPT: it makes
- * no sense (an instance that does not exist, a live attempt without id). */
+/* A stored run, before RESUME; without a row an instance is WAITING. FR_CORRUPT: makes no sense. */
 enum fr_rc fr_sched_load_run(struct fr_sched *s, const struct fr_run_now *row, struct fr_err *err);
 enum fr_rc fr_sched_load(struct fr_sched *s, const struct fr_row *row, struct fr_err *err);
 
-/* Random ids for attempts to come. Starts wait while there are too few: before each drain add as
- * many as wanted says (up to max_parallel, or the largest gang if that is more). */
+/* Random ids for attempts to come, else starts wait: before each drain as many as wanted says. */
 size_t fr_sched_ids_wanted(const struct fr_sched *s);
 enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t n,
                             struct fr_err *err);
 
-/* Applies ev and appends the resulting actions to acts. FR_NOMEM, FR_BUG: the scheduler is unusable
- * from then on. FR_USAGE, FR_BUSY: the event is refused and nothing has changed. */
+/* Applies ev and appends actions to acts. FR_NOMEM, FR_BUG: the scheduler is unusable from then on.
+ * FR_USAGE, FR_BUSY: the event is refused and nothing has changed. */
 enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t now_ms,
                           struct fr_acts *acts, struct fr_err *err);
 
-/* Whether FR_EV_RETRY from task (FR_PLAN_NONE: from all failures) is accepted; else err has the
- * reason. */
+/* Whether FR_EV_RETRY from task (FR_PLAN_NONE: from all failures) is accepted; else why not. */
 enum fr_rc fr_sched_may_retry(const struct fr_sched *s, uint32_t task, struct fr_err *err);
 
-/* When FR_EV_TICK is wanted next, INT64_MAX: never. */
-int64_t fr_sched_next_due(const struct fr_sched *s);
-bool fr_sched_more(const struct fr_sched *s);   /* due now: the next slice; commit first */
-bool fr_sched_resets(const struct fr_sched *s); /* of a retry, some are still to be reset */
-/* Whether all live attempts may have ended: their nodes have not answered yet, or (away) are
- * absent. O(live) */
+bool fr_sched_awaits(const struct fr_sched *s, uint32_t task); /* it has asked for its list */
+/* That list is known: plan is that of the same spec, and is borrowed. Instances have its numbers
+ * from now on (fr_plan_moved()). FR_NOMEM: nothing has changed. */
+enum fr_rc fr_sched_grow(struct fr_sched *s, const struct fr_plan *plan, uint32_t task,
+                         struct fr_err *err);
+
+int64_t fr_sched_next_due(const struct fr_sched *s); /* of FR_EV_TICK; INT64_MAX: never */
+bool fr_sched_more(const struct fr_sched *s);        /* due now: the next slice; commit first */
+bool fr_sched_resets(const struct fr_sched *s);      /* of a retry, some are still to be reset */
+/* Whether all live attempts may have ended: nodes have not answered, or (away) are absent. O(live)
+ */
 bool fr_sched_in_doubt(const struct fr_sched *s, bool away);
 /* Views, O(1) unless noted. */
 struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms);
@@ -278,8 +288,7 @@ enum fr_need {
 enum fr_need fr_sched_need(const struct fr_sched *s, uint32_t node);
 bool fr_sched_lives(const struct fr_sched *s, uint32_t node);     /* an attempt does there */
 uint32_t fr_sched_ready(const struct fr_sched *s, uint32_t node); /* instances, or live ones */
-/* What is to start there next waits for a further allocation (FR_EV_LIMIT). */
-bool fr_sched_spent(struct fr_sched *s, uint32_t node);
+bool fr_sched_spent(struct fr_sched *s, uint32_t node); /* the next waits for an allocation */
 /* For ${{ success() }} and failure() of an instance: whether a need of its task failed, of one that
  * is joined item by item its item of that; of a hook: whether the run did. O(needs). A task that is
  * best_effort never counts as failed. */

@@ -306,7 +306,7 @@ static void mark_items(struct fr_sched *s, const unsigned char *what)
 static enum fr_rc check_retry(const struct fr_sched *s, uint32_t task, unsigned char *what,
                               bool *above, struct fr_err *err)
 {
-    uint32_t n = s->plan->n_tasks;
+    uint32_t n = s->plan->n_tasks, list;
 
     if (s->run.state != FR_RUN_OVER)
         return fr_fail(err, FR_BUSY, "the run is not over: cancel it, or wait for its end");
@@ -315,6 +315,11 @@ static enum fr_rc check_retry(const struct fr_sched *s, uint32_t task, unsigned 
     if (!choose(s, task, what, above))
         return fr_fail(err, FR_USAGE,
                        "nothing failed in this run: name a task to run again from (--from TASK)");
+    if ((list = loses_list(s, what)) != NONE)
+        return fr_fail(err, FR_USAGE,
+                       "the elements of '%s' are those of a list that would be made again: --from "
+                       "%s keeps them, a new run has new ones ('flowrun rerun')",
+                       s->plan->tasks[list].name, s->plan->tasks[list].name);
     return FR_OK;
 }
 

@@ -43,20 +43,35 @@ static bool takes_utf8(void)
     return false;
 }
 
+/* What stands for an awaited task has no rows, and is in no list. */
+bool cli_curves_grow(struct cli_curves *c)
+{
+    const struct fr_plan *plan = c->model->plan;
+    struct training *v = fr_sys.realloc(c->v, (plan->n_insts + 1) * sizeof(*v));
+    uint32_t i;
+
+    if (v == NULL)
+        return false;
+    c->v = v;
+    i = c->n > 0 ? v[c->n - 1].inst + 1 : 0;
+    for (; i < plan->n_insts; i++) {
+        const struct fr_plan_task *task = &plan->tasks[plan->insts[i].task];
+
+        if (!task->empty && fr_task_has_metrics(task->spec))
+            c->v[c->n++] = (struct training){.inst = i};
+    }
+    return true;
+}
+
 struct cli_curves *cli_curves_create(const char *home, const struct cli_model *model)
 {
-    const struct fr_plan *plan = model->plan;
     struct cli_curves *c = fr_sys.alloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
     *c = (struct cli_curves){.model = model, .braille = takes_utf8()};
     fr_buf_text(&c->home, home);
-    c->v = fr_sys.alloc((plan->n_insts + 1) * sizeof(*c->v));
-    for (uint32_t i = 0; c->v != NULL && i < plan->n_insts; i++)
-        if (fr_task_has_metrics(plan->tasks[plan->insts[i].task].spec))
-            c->v[c->n++] = (struct training){.inst = i};
-    if (!c->home.bad && c->v != NULL)
+    if (!c->home.bad && cli_curves_grow(c))
         return c;
     cli_curves_destroy(c);
     return NULL;

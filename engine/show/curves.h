@@ -10,6 +10,9 @@ struct cli_curves;
 struct cli_curves *cli_curves_create(const char *home, const struct cli_model *model);
 void cli_curves_destroy(struct cli_curves *c); /* NULL is fine */
 
+/* The model has more instances. False: no memory, and their metrics are not shown. */
+bool cli_curves_grow(struct cli_curves *c);
+
 /* Reads new metrics. True: there were some. */
 bool cli_curves_look(struct cli_curves *c);
 

@@ -52,6 +52,8 @@ static void place(const struct cli_show *show, json_t *doc, uint32_t inst)
 
     json_object_set_new(doc, "task", json_string(plan->tasks[pi->task].name));
     json_object_set_new(doc, "node", json_string(plan->nodes[pi->node].name));
+    if (plan->tasks[pi->task].spec->items != NULL)
+        json_object_set_new(doc, "key", json_string(pi->key));
 }
 
 void json_begin(struct cli_show *show)

@@ -12,6 +12,26 @@ enum fr_rc cli_model_begin(struct cli_model *m, struct fr_err *err)
     return FR_OK;
 }
 
+bool cli_model_grow(struct cli_model *m, const struct fr_plan *plan)
+{
+    struct cli_model_inst *to = fr_arena_array(&m->arena, plan->n_insts + 1, sizeof(*to));
+
+    if (to == NULL)
+        return false;
+    for (uint32_t i = 0; i < plan->n_insts; i++)
+        to[i].reason = "";
+    for (uint32_t i = 0; i < m->plan->n_insts; i++) {
+        uint32_t now = fr_plan_moved(plan, m->plan, i);
+
+        if (now != FR_PLAN_NONE)
+            to[now] = m->insts[i];
+    }
+    m->plan = plan;
+    m->name = plan->spec->name;
+    m->insts = to;
+    return true;
+}
+
 /* Sets *to to a copy of text, unless it is equal; to "" without memory. */
 static void keep_text(struct cli_model *m, const char **to, const char *text)
 {
@@ -151,6 +171,8 @@ bool cli_model_take(struct cli_model *m, struct fr_note *note)
         m->now = note->now;
     if (m->insts == NULL)
         return true;
+    if (note->inst != FR_PLAN_NONE && note->inst >= m->plan->n_insts)
+        return false; /* without memory for a plan that has grown */
     if (note->kind == FR_NOTE_STATE)
         take_state(m, note);
     if (note->kind == FR_NOTE_LOG)

@@ -39,6 +39,9 @@ struct cli_model {              /* zero it to start */
 enum fr_rc cli_model_begin(struct cli_model *m, struct fr_err *err);
 /* cli_model_begin(), with the present state of run. */
 enum fr_rc cli_model_load(struct cli_model *m, const struct fr_run *run, struct fr_err *err);
+/* The run has a plan with more instances (fr_plan_moved()), and those that were there keep what is
+ * known of them. False: no memory, and nothing has changed. */
+bool cli_model_grow(struct cli_model *m, const struct fr_plan *plan);
 void cli_model_finish(struct cli_model *m);
 
 /* Updates the model. false: the note was taken before. Cuts from note the output that was taken

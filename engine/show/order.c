@@ -87,7 +87,7 @@ static void print_state(struct cli_show *show, const struct fr_note *note)
     if (show->opts.json && note->seq != 0)
         json_note(show, note);
     else if (!show->opts.json && (line == NULL || line->state != note->row.state ||
-                                  line->away != note->row.unreachable || show_waits(note)))
+                                  line->away != note->row.unreachable || show_waits(show, note)))
         show_state(show, note);
     if (line == NULL)
         return;

@@ -61,7 +61,7 @@ void show_output(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct f
 /* show.c: a state or a change of the run, in words. */
 void show_state(struct cli_show *show, const struct fr_note *note);
 /* Whether the instance waits for a person; the text names the reason. */
-bool show_waits(const struct fr_note *note);
+bool show_waits(const struct cli_show *show, const struct fr_note *note);
 void show_run(struct cli_show *show, const struct fr_note *note);
 
 /* order.c: shows output line by line, and each state after the output written before it. */

@@ -113,9 +113,12 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
 
 /* ---- notes in words ---- */
 
-bool show_waits(const struct fr_note *note)
+bool show_waits(const struct cli_show *show, const struct fr_note *note)
 {
-    return note->row.state == FR_ST_WAITING && note->text[0] != '\0';
+    const struct fr_plan *plan = show->model.plan;
+
+    return note->row.state == FR_ST_WAITING && note->text[0] != '\0' &&
+           !plan->tasks[plan->insts[note->inst].task].awaited;
 }
 
 /* Whether the state is printed: by default ends and retries; quiet: failures; verbose: all. */
@@ -125,7 +128,7 @@ static bool is_wanted(const struct cli_show *show, const struct fr_note *note)
     const struct fr_row *row = &note->row;
     bool was_away = show->lines != NULL && show->lines[note->inst].away;
 
-    if (show_waits(note))
+    if (show_waits(show, note))
         return true;
     if (row->state == FR_ST_WAITING || row->state == FR_ST_READY)
         return false;
@@ -223,6 +226,33 @@ static bool said_before(struct cli_show *show, const struct fr_note *note)
     return last.moved && last.hash == h;
 }
 
+/* The lines of instances that were there go with them. Without memory the new ones are not shown.
+ */
+static void grow(struct cli_show *show, const struct fr_plan *plan)
+{
+    const struct fr_plan *before = show->model.plan;
+    struct show_line *to;
+
+    if (show->lines == NULL)
+        return;
+    to = fr_sys.alloc((plan->n_insts + 1) * sizeof(*to));
+    if (to == NULL || !cli_model_grow(&show->model, plan)) {
+        fr_sys.free(to);
+        return;
+    }
+    memset(to, 0, plan->n_insts * sizeof(*to));
+    for (uint32_t i = 0; i < before->n_insts; i++) {
+        uint32_t now = fr_plan_moved(plan, before, i);
+
+        if (now != FR_PLAN_NONE)
+            to[now] = show->lines[i];
+    }
+    fr_sys.free(show->lines);
+    show->lines = to;
+    if (show->curves != NULL)
+        (void)cli_curves_grow(show->curves);
+}
+
 void cli_show_note(struct cli_show *show, const struct fr_note *given)
 {
     struct fr_note copy = *given, *note = &copy;
@@ -249,6 +279,9 @@ void cli_show_note(struct cli_show *show, const struct fr_note *given)
         break;
     case FR_NOTE_METRICS: /* shown as curves */
         return;
+    case FR_NOTE_PLAN:
+        grow(show, note->plan);
+        break;
     case FR_NOTE_NODE:
     case FR_NOTE_TROUBLE:
         order_trouble(show, note);
@@ -322,6 +355,8 @@ void cli_show_learn(struct cli_show *show, const struct fr_note *given)
 {
     struct fr_note copy = *given, *note = &copy;
 
+    if (note->kind == FR_NOTE_PLAN)
+        grow(show, note->plan);
     if (!cli_model_take(&show->model, note) || note->kind != FR_NOTE_STATE)
         return;
     show->lines[note->inst].state = note->row.state;

@@ -21,7 +21,7 @@ static struct fr_expr *literal(struct text_reader *r, const char *text)
 }
 
 /* After a complaint about path the empty text stands for its value. */
-static struct fr_expr *no_value(struct text_reader *r)
+struct fr_expr *bind_silent(struct text_reader *r)
 {
     r->bad = true;
     return literal(r, "");
@@ -31,7 +31,7 @@ struct fr_expr *bind_wrong(struct text_reader *r, const struct expr_path *path,
                            const char *expected, const char *what)
 {
     complain(r->l, pos_inside(r, path->at), expected, "%s", what != NULL ? what : "");
-    return no_value(r);
+    return bind_silent(r);
 }
 
 struct fr_expr *bind_shape_wrong(struct text_reader *r, const struct expr_path *path,
@@ -45,11 +45,11 @@ struct fr_expr *bind_unknown(struct text_reader *r, const struct expr_path *path
                              const struct hint *hint, const char *what)
 {
     complain_near(r->l, pos_inside(r, path->at), hint, "unknown %s '%s'", what, hint->word);
-    return no_value(r);
+    return bind_silent(r);
 }
 
-static struct fr_expr *reference(struct text_reader *r, const struct expr_path *path,
-                                 struct fr_ref ref)
+struct fr_expr *bind_reference(struct text_reader *r, const struct expr_path *path,
+                               struct fr_ref ref)
 {
     struct fr_expr *e = load_alloc(r->l, 1, sizeof(*e));
 
@@ -63,8 +63,10 @@ bool bind_may(struct text_reader *r, const struct expr_path *path, unsigned kind
 {
     const char *expected = kind == ALLOW_SECRETS ? "it in env: of a task or in with: of notify"
                            : kind == ALLOW_STATE ? "it in when:"
-                           : r->allow != 0       ? "it in a task"
-                                                 : "params or env";
+                           : r->allow == ALLOW_OUTPUTS
+                               ? "params, env, or what tasks gave that this one needs"
+                           : r->allow != 0 ? "it in a task"
+                                           : "params or env";
     bool early = r->allow == 0 && kind != ALLOW_SECRETS && kind != ALLOW_STATE;
 
     if ((r->allow & kind) != 0)
@@ -171,7 +173,7 @@ static bool bind_where(struct text_reader *r, const struct expr_path *path, stru
 
 struct fr_expr *bind_use(struct text_reader *r, const struct expr_path *path, struct fr_ref ref)
 {
-    struct fr_expr *e = reference(r, path, ref);
+    struct fr_expr *e = bind_reference(r, path, ref);
     struct output_use *use = load_alloc(r->l, 1, sizeof(*use));
 
     if (e == NULL || use == NULL)
@@ -226,8 +228,8 @@ static struct fr_expr *bind_matrix(struct text_reader *r, const struct expr_path
     if (!bind_may(r, path, ALLOW_RUN))
         return literal(r, "");
     if (items == NULL && r->l->bad_items)
-        return no_value(r); /* its own mistakes were reported */
-    if (items == NULL)
+        return bind_silent(r); /* its own mistakes were reported */
+    if (items == NULL || items->of_list)
         return bind_wrong(r, path, "it in a task with matrix:",
                           fr_arena_fmt(r->l->arena, "'%s': there is no matrix here", path->text));
     if ((at = fr_items_name(items, path->part[1].name)) < 0)
@@ -235,8 +237,8 @@ static struct fr_expr *bind_matrix(struct text_reader *r, const struct expr_path
                             &(struct hint){"a name of the matrix", path->part[1].name, items->names,
                                            items->n_names},
                             "name");
-    e = reference(r, path,
-                  (struct fr_ref){.kind = FR_REF_MATRIX, .name = items->names[at], .index = at});
+    e = bind_reference(
+        r, path, (struct fr_ref){.kind = FR_REF_MATRIX, .name = items->names[at], .index = at});
     if (e != NULL)
         e->fenced = r->l->item_fenced;
     return e;
@@ -254,7 +256,8 @@ static struct fr_expr *bind_secret(struct text_reader *r, const struct expr_path
     for (size_t i = 0; names != NULL && i < spec->n_secrets; i++) {
         names[i] = spec->secrets[i].name;
         if (strcmp(names[i], path->part[1].name) == 0)
-            return reference(r, path, (struct fr_ref){.kind = FR_REF_SECRET, .name = names[i]});
+            return bind_reference(r, path,
+                                  (struct fr_ref){.kind = FR_REF_SECRET, .name = names[i]});
     }
     return bind_unknown(
         r, path,
@@ -285,7 +288,8 @@ static struct fr_expr *bind_member(struct text_reader *r, const struct expr_path
         return literal(r, "");
     for (size_t i = 0; i < n; i++)
         if (strcmp(root->names[i], path->part[1].name) == 0)
-            return reference(r, path, (struct fr_ref){.kind = root->kind, .name = root->names[i]});
+            return bind_reference(r, path,
+                                  (struct fr_ref){.kind = root->kind, .name = root->names[i]});
     return bind_unknown(r, path, &(struct hint){expected, path->part[1].name, root->names, n},
                         "name");
 }
@@ -302,13 +306,13 @@ static struct fr_expr *bind_single(struct text_reader *r, const struct expr_path
     if (!bind_may(r, path, attempt ? ALLOW_RUN : ALLOW_STATE))
         return literal(r, "");
     if (attempt)
-        return reference(r, path, (struct fr_ref){.kind = FR_REF_ATTEMPT, .name = name});
+        return bind_reference(r, path, (struct fr_ref){.kind = FR_REF_ATTEMPT, .name = name});
     if (strcmp(name, "success") == 0)
-        return reference(r, path, (struct fr_ref){.kind = FR_REF_SUCCESS, .name = name});
+        return bind_reference(r, path, (struct fr_ref){.kind = FR_REF_SUCCESS, .name = name});
     r->l->ended = true;
     if (strcmp(name, "always") == 0)
         return literal(r, "true");
-    return reference(r, path, (struct fr_ref){.kind = FR_REF_FAILURE, .name = name});
+    return bind_reference(r, path, (struct fr_ref){.kind = FR_REF_FAILURE, .name = name});
 }
 
 #define MEMBERS(name, kind, names)                                                                 \
@@ -322,6 +326,8 @@ static const struct root roots[] = {
     {.name = "tasks", .bind = bind_output},
     {.name = "best", .bind = bind_best},
     {.name = "matrix", .bind = bind_matrix},
+    {.name = "item", .bind = bind_item},
+    {.name = "index", .bind = bind_item},
     MEMBERS("node", NODE, node_names),
     MEMBERS("head", HEAD, head_names),
     MEMBERS("nodes", NODES, nodes_names),

@@ -35,20 +35,40 @@ static int task_of(struct text_reader *r, const struct expr_path *path, const ch
     return task;
 }
 
-static bool read_pick(const struct expr_path *path, struct fr_ref *ref)
+/* The parts from there on, joined: "x.y"; NULL: there are none. False: one of them is called. */
+static bool member_name(struct text_reader *r, const struct expr_path *path, size_t from,
+                        const char **out)
 {
-    static const char *const names[] = {[FR_PICK_KEY] = "key",
-                                        [FR_PICK_STATE] = "state",
-                                        [FR_PICK_NODE] = "node",
-                                        [FR_PICK_MATRIX] = "matrix",
-                                        [FR_PICK_OUTPUT] = "outputs"};
+    *out = NULL;
+    for (size_t i = from; i < path->n; i++) {
+        const char *name = path->part[i].name;
+
+        if (path->part[i].called)
+            return false;
+        *out =
+            load_keep(r->l, *out == NULL ? name : fr_arena_fmt(r->l->arena, "%s.%s", *out, name));
+        if (*out == NULL)
+            return true; /* the load fails */
+    }
+    return true;
+}
+
+static bool read_pick(struct text_reader *r, const struct expr_path *path, struct fr_ref *ref)
+{
+    static const char *const names[] = {
+        [FR_PICK_KEY] = "key",       [FR_PICK_STATE] = "state", [FR_PICK_NODE] = "node",
+        [FR_PICK_MATRIX] = "matrix", [FR_PICK_ITEM] = "item",   [FR_PICK_OUTPUT] = "outputs"};
 
     if (path->n == 1)
         return true;
     for (int pick = FR_PICK_KEY; pick <= FR_PICK_OUTPUT; pick++)
         if (strcmp(names[pick], path->part[1].name) == 0)
             ref->pick = (enum fr_pick)pick;
-    if (ref->pick == FR_PICK_WHOLE || path->part[1].called || path->part[path->n - 1].called)
+    if (ref->pick == FR_PICK_WHOLE || path->part[1].called)
+        return false;
+    if (ref->pick == FR_PICK_ITEM)
+        return member_name(r, path, 2, &ref->pick_name);
+    if (path->part[path->n - 1].called)
         return false;
     if (path->n == 3)
         ref->pick_name = path->part[2].name;
@@ -68,8 +88,31 @@ struct fr_expr *bind_best(struct text_reader *r, const struct expr_path *path)
         return expr_literal(r->l->arena, "");
     ref.largest = call->arg[0] == '-';
     ref.name = call->arg + ref.largest;
-    if (!read_pick(path, &ref))
-        return bind_shape_wrong(
-            r, path, "best(…), or .key, .state, .node, .matrix.NAME or .outputs.KEY behind it");
+    if (!read_pick(r, path, &ref))
+        return bind_shape_wrong(r, path,
+                                "best(…), or .key, .state, .node, .matrix.NAME, .item, .item.NAME "
+                                "or .outputs.KEY behind it");
     return bind_use(r, path, ref);
+}
+
+struct fr_expr *bind_item(struct text_reader *r, const struct expr_path *path)
+{
+    const struct fr_items *items = r->l->user != NULL ? r->l->user->items : NULL;
+    bool index = strcmp(path->part[0].name, "index") == 0;
+    struct fr_ref ref = {.kind = index ? FR_REF_INDEX : FR_REF_ITEM};
+    struct fr_expr *e;
+
+    if (path->part[0].called || (index && path->n > 1) || !member_name(r, path, 1, &ref.name))
+        return bind_shape_wrong(r, path, index ? "index" : "item or item.NAME");
+    if (!bind_may(r, path, ALLOW_RUN))
+        return expr_literal(r->l->arena, "");
+    if (items == NULL && r->l->bad_items)
+        return bind_silent(r); /* its own mistakes were reported */
+    if (items == NULL || !items->of_list)
+        return bind_wrong(r, path, "it in a task with foreach:",
+                          fr_arena_fmt(r->l->arena, "'%s': there is no foreach here", path->text));
+    e = bind_reference(r, path, ref);
+    if (e != NULL)
+        e->fenced = r->l->item_fenced;
+    return e;
 }

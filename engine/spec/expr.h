@@ -5,10 +5,14 @@
  *   tasks.t.outputs.k                     t's instance on the same node, else its only instance
  *   tasks.t.on('node').outputs.k   tasks.t.on_head.outputs.k
  *   tasks.t.all.k                         a JSON list: of each instance its output, or null
- *   tasks.t.items                         a JSON list of {key, state, node, matrix, outputs}
+ *   tasks.t.items                         a JSON list of {key, state, node, matrix | item,
+ *                                         outputs}
  *   best(tasks.t.items, 'k')              that of them of which k, a number, is smallest ('-k':
- *                                         largest); .key .state .node .matrix.x .outputs.k of it
+ *                                         largest); .key .state .node .matrix.x .item .item.x
+ *                                         .outputs.k of it
  *   matrix.x                              of the row of the instance; null is the empty text
+ *   item  item.x.y                        the element of the instance (foreach), a member of it
+ *   index                                 its number in the list, from 0 on
  *   node.name  .address .user .index .gpus .slots .labels .work .executor
  *   head.name  head.address  nodes.count  attempt  run.id  run.name  run.status (hooks)
  *   schedule.time  .unix .date .name .zone .origin .interval_start .interval_end
@@ -50,6 +54,8 @@ enum fr_ref_kind {
     FR_REF_ITEMS,    /* task: its instances, a JSON list of maps */
     FR_REF_BEST,     /* task, name, largest: of these the one that is best by output name; pick */
     FR_REF_MATRIX,   /* name, index: a value of the instance's item */
+    FR_REF_ITEM,     /* name: a member of the instance's element, "x.y"; NULL: the element */
+    FR_REF_INDEX,    /* its number */
     FR_REF_NODE,     /* name: "name", "address", "index" …, of the instance's own node */
     FR_REF_HEAD,     /* name: "name", "address" */
     FR_REF_NODES,    /* name: "count" */
@@ -66,8 +72,10 @@ enum fr_ref_kind {
     X(TIME, "time")                                                                                \
     X(UNIX, "unix")                                                                                \
     X(DATE, "date")                                                                                \
-    X(NAME, "name") X(ZONE, "zone") X(ORIGIN, "origin") X(FROM, "interval_start")                  \
-        X(TO, "interval_end") X(PREVIOUS, "previous_success")
+    X(NAME, "name")                                                                                \
+    X(ZONE, "zone")                                                                                \
+    X(ORIGIN, "origin")                                                                            \
+    X(FROM, "interval_start") X(TO, "interval_end") X(PREVIOUS, "previous_success")
 
 enum fr_ref_where { FR_WHERE_SAME, FR_WHERE_NODE, FR_WHERE_HEAD };
 
@@ -78,6 +86,7 @@ enum fr_pick {
     FR_PICK_STATE,
     FR_PICK_NODE,
     FR_PICK_MATRIX, /* pick_name: a name of the task's items */
+    FR_PICK_ITEM,   /* pick_name: a member of its element; NULL: the element */
     FR_PICK_OUTPUT  /* pick_name: an output */
 };
 

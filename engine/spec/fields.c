@@ -189,6 +189,12 @@ static const struct field task_fields[] = {
          "name changing fastest, with the row's values as ${{ matrix.NAME }}. exclude: rows "
          "that agree with one of these maps are left out; include: adds names to the rows that "
          "agree with a map in all names of the product, else it is a row of its own."},
+    {"foreach", SHAPE_FOREACH, AT(fr_task, foreach), .allow = ALLOW_OUTPUTS,
+     .help =
+         "A list, or an expression that gives one as JSON once the tasks that this one needs have "
+         "ended, such as ${{ tasks.NAME.outputs.KEY }}: the task runs once for each element, "
+         "${{ item }}, or ${{ item.NAME }} where it is a map; ${{ index }} counts from 0. A map is "
+         "the list of its {key, value}. Not beside matrix:."},
     ACTION_FIELDS,
     LIMIT_FIELDS,
     {"needs", SHAPE_NEEDS,
@@ -210,7 +216,8 @@ static const struct field task_fields[] = {
              "allow."},
     {"fail_fast", SHAPE_BOOL, AT(fr_task, fail_fast), .preset = "false",
      .help = "Once an instance of it has failed, its retries used up, those that wait are "
-             "cancelled and those that run are stopped. For a task with matrix: or on several "
+             "cancelled and those that run are stopped. For a task with matrix: or foreach:, or on "
+             "several "
              "nodes."},
     {"metrics", SHAPE_METRICS, AT(fr_task, metrics), .allow = IN_TASK,
      .help = "File of JSON lines that the task writes, with a number `step` (or `current_steps`) "

@@ -34,7 +34,8 @@
     X(USES, read_uses, kinds())                                                                    \
     X(WITH, read_with, json_pack("{s:[s, s]}", "type", "object", "null"))                          \
     X(PROGRAMS, read_programs, one_or_list(json_pack("{s:s}", "const", "flowtrain")))              \
-    X(MATRIX, read_matrix, schema_matrix()) /* of struct fr_task; before what uses its names */    \
+    X(MATRIX, read_matrix, schema_matrix())    /* of struct fr_task; before what uses its names */ \
+    X(FOREACH, read_foreach, schema_foreach()) /* likewise, after matrix */                        \
     X(NEEDS, read_needs, schema_needs())                                                           \
     X(EXTENDS, read_extends, scalars())                                                            \
     X(TEMPLATES, read_templates, named(f))                                                         \
@@ -95,7 +96,7 @@ enum shape { SHAPES(SHAPE_ID) SHAPE_N };
 
 /* Which references may stand in a text; bits. Outside: params and env alone. */
 enum allow {
-    ALLOW_RUN = 1,     /* node head nodes run attempt, matrix in a task that has one */
+    ALLOW_RUN = 1, /* node head nodes run attempt, matrix, item and index in a task that has them */
     ALLOW_OUTPUTS = 2, /* tasks.t.outputs.k */
     ALLOW_SECRETS = 4,
     ALLOW_STATE = 8 /* success() failure() always() */

@@ -56,6 +56,8 @@ static const struct {
      "on: all, head, a node or a label"},
     {RULE, " parallel replicas ", "on: all, or a list of nodes"},
     {TASK, " trigger_rule trigger-rule trigger ", "run_if: success, failure, any or always"},
+    {TASK, " for_each for-each with_items withItems with_param withParam loop expand map items ",
+     "foreach: [VALUE, VALUE] or foreach: ${{ tasks.NAME.outputs.KEY }}"},
     {TASK, " strategy rows ", "matrix: {NAME: [VALUE, VALUE]}"},
     {TASK, " name id ", "the name as the key under tasks:"},
     {RULE, " artifacts results ", "outputs: [NAME]"},

@@ -160,6 +160,10 @@ void fr_scalar_key(const struct fr_scalar *s, struct fr_buf *out)
 
 void fr_item_json(const struct fr_items *items, size_t item, struct fr_buf *out)
 {
+    if (items->of_list) {
+        fr_buf_text(out, items->v[item].json);
+        return;
+    }
     fr_buf_text(out, "{");
     for (size_t k = 0; k < items->n_names; k++) {
         const struct fr_scalar *s = &items->v[item].values[k];

@@ -8,6 +8,7 @@
 #define FR_SPEC_LOAD_H
 
 #include "engine/base/yaml.h"
+#include "engine/spec/bind.h"
 #include "engine/spec/expr_tree.h"
 #include "engine/spec/fence.h"
 #include "engine/spec/fields.h"
@@ -104,33 +105,6 @@ const char *const *task_names(struct loader *l);
 /* name, name or name */
 const char *word_list(struct loader *l, const char *const *words, size_t n);
 
-/* bind.c: one name of an expression */
-struct text_reader {
-    struct loader *l;
-    const struct fr_yaml *y;
-    unsigned allow;
-    bool bare; /* the whole text is the expression */
-    bool bad;  /* something was reported */
-};
-/* Records the value of a variable, so that a resumed run sees the same. */
-bool note_variable(struct loader *l, const char *name, const char *value);
-struct fr_expr *bind_path(void *self, const struct expr_path *path); /* self: struct text_reader */
-/* The parts of bind_path. Complaints give the empty text; bind_may: is a reference of that kind
- * allowed here? */
-struct fr_expr *bind_wrong(struct text_reader *r, const struct expr_path *path,
-                           const char *expected, const char *what);
-struct fr_expr *bind_shape_wrong(struct text_reader *r, const struct expr_path *path,
-                                 const char *expected);
-struct fr_expr *bind_unknown(struct text_reader *r, const struct expr_path *path,
-                             const struct hint *hint, const char *what);
-bool bind_may(struct text_reader *r, const struct expr_path *path, unsigned kind);
-/* A reference to what another task gave, which check_uses() looks at. */
-struct fr_expr *bind_use(struct text_reader *r, const struct expr_path *path, struct fr_ref ref);
-
-/* bind_fan.c: tasks.NAME.all.KEY, tasks.NAME.items and best(tasks.NAME.items, 'KEY') */
-struct fr_expr *bind_instances(struct text_reader *r, const struct expr_path *path, int task);
-struct fr_expr *bind_best(struct text_reader *r, const struct expr_path *path);
-
 /* text.c */
 struct fr_pos pos_inside(const struct text_reader *r, size_t at); /* of byte at of the text */
 
@@ -172,6 +146,8 @@ void check_cycles(struct loader *l);
 
 void check_joins(struct loader *l); /* matrix.c: tasks joined item by item have the same items */
 void check_fail_fast(struct loader *l);
+/* foreach.c: it has no matrix beside it. y: the task. */
+void finish_foreach(struct loader *l, const struct fr_yaml *y, struct fr_task *task);
 
 /* needs.c: run_if: of the task read last, beside its needs and its when. */
 void finish_needs(struct loader *l, const struct fr_yaml *y, struct fr_task *task);
@@ -189,7 +165,7 @@ shape_reader read_field;
 shape_reader read_script, read_uses, read_with, read_programs, read_sidecars; /* action.c */
 shape_reader read_on, read_when, read_in, read_metrics, read_files, read_retry_on;
 shape_reader read_tasks, read_hooks;       /* these two lines: task.c */
-shape_reader read_matrix;                  /* matrix.c */
+shape_reader read_matrix, read_foreach;    /* matrix.c, foreach.c */
 shape_reader read_needs, read_skip_with;   /* needs.c */
 shape_reader read_extends, read_templates; /* extends.c */
 shape_reader read_events, read_quiet, read_rules, read_channels, read_given_text; /* notify.c */

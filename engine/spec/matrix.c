@@ -292,7 +292,7 @@ static const struct fr_items *finish(struct grid *g)
         for (size_t k = 0; k < g->n_names; k++)
             if (g->rows[i].values[k].type == FR_SCALAR_NONE)
                 g->rows[i].values[k].text = "";
-        v[items->n] = (struct fr_item){key_of(g, &g->rows[i]), g->rows[i].values};
+        v[items->n] = (struct fr_item){.key = key_of(g, &g->rows[i]), .values = g->rows[i].values};
         where[items->n] = g->rows[i].pos;
         if (v[items->n++].key == NULL)
             return NULL;
@@ -365,6 +365,11 @@ static const struct fr_yaml *need_at(const struct loader *l, size_t task, int ne
     return needs;
 }
 
+static bool has_matrix(const struct fr_task *task)
+{
+    return task->items != NULL && !task->items->of_list;
+}
+
 /* item: same, between tasks of which the items have the same keys in the same order. */
 void check_joins(struct loader *l)
 {
@@ -376,9 +381,9 @@ void check_joins(struct loader *l)
             const struct fr_pos pos = pos_of(l, need_at(l, t, task->same[i]));
             const char *key = "";
 
-            if (task->items == NULL || need->items == NULL)
-                complain(l, pos, "tasks that both have a matrix", "item: same: '%s' has no items",
-                         task->items == NULL ? task->act.name : need->act.name);
+            if (!has_matrix(task) || !has_matrix(need))
+                complain(l, pos, "tasks that both have a matrix", "item: same: '%s' has no matrix",
+                         !has_matrix(task) ? task->act.name : need->act.name);
             else if (!same_keys(task->items, need->items, &key))
                 complain(l, pos, "the same matrix in both",
                          "item: same: '%s' and '%s' do not have the same items; the first that "
@@ -399,10 +404,10 @@ void check_fail_fast(struct loader *l)
         if (!task->fail_fast || task->items != NULL)
             continue;
         if (task->gang && !single)
-            complain(l, pos_of(l, y), "matrix: beside it, or no fail_fast:",
+            complain(l, pos_of(l, y), "matrix: or foreach: beside it, or no fail_fast:",
                      "the instances of '%s' are one gang, which fails as a whole", task->act.name);
         else if (single)
-            complain(l, pos_of(l, y), "matrix: or on: several nodes, or no fail_fast:",
+            complain(l, pos_of(l, y), "matrix:, foreach: or on: several nodes, or no fail_fast:",
                      "'%s' has one instance, so none is left when it fails", task->act.name);
     }
 }

@@ -1,4 +1,4 @@
-/* JSON Schema of needs: and matrix:. */
+/* JSON Schema of needs:, matrix: and foreach:. */
 #include "engine/spec/schema.h"
 
 #define NAME_PATTERN "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
@@ -51,4 +51,10 @@ json_t *schema_matrix(void)
     json_object_set_new(map, "properties",
                         json_pack("{s:o, s:o}", "exclude", item_maps(), "include", item_maps()));
     return map;
+}
+
+json_t *schema_foreach(void)
+{
+    return json_pack("{s:[{s:[s, s]}, {s:s, s:s}]}", "anyOf", "type", "array", "object", "type",
+                     "string", "pattern", EXPR "|^\\s*[\\[{]");
 }

@@ -268,6 +268,7 @@ static void finish_task(struct loader *l, const struct fr_yaml *y, struct fr_tas
     finish_action(l, y, &task->act, l->hook ? PLACE_HOOK : PLACE_TASK);
     if (!l->hook)
         finish_needs(l, y, task);
+    finish_foreach(l, y, task);
     if (kind == NULL)
         return;
     if (outputs != NULL)
@@ -375,7 +376,7 @@ void check_containers(struct loader *l)
             complain(l, pos_of(l, in), "a task with uses: container", "task '%s' is no container",
                      box->act.name);
         else if (box->items != NULL)
-            complain(l, pos_of(l, in), "a container without matrix",
+            complain(l, pos_of(l, in), "a container without matrix and foreach",
                      "'%s' has items: which container is meant?", box->act.name);
         else if (!needs_task(&walk, task, task->in))
             complain(l, pos_of(l, in),

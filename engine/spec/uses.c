@@ -112,6 +112,14 @@ static void check_place(struct loader *l, const struct output_use *use, const st
     bool clear = task->n_nodes == 1;
     const char *expected;
 
+    if (task->items != NULL && task->items->of_list) {
+        complain(l, use->pos,
+                 fr_arena_fmt(l->arena,
+                              "tasks.%s.all.%s (all of them) or best(tasks.%s.items, '%s') (one)",
+                              name, key, name, key),
+                 "task '%s' has an instance for each element of its list: which is meant?", name);
+        return;
+    }
     if (task->items != NULL && !joins(use->user, use->ref->task)) {
         complain(l, use->pos,
                  fr_arena_fmt(l->arena,
@@ -157,8 +165,10 @@ static void check_instances(struct loader *l, const struct output_use *use,
         return;
     if (ref->pick == FR_PICK_OUTPUT)
         check_declared(l, use, task, ref->pick_name);
-    else if (ref->pick == FR_PICK_MATRIX && task->items == NULL)
+    else if (ref->pick == FR_PICK_MATRIX && (task->items == NULL || task->items->of_list))
         complain(l, use->pos, NULL, "task '%s' has no matrix", task->act.name);
+    else if (ref->pick == FR_PICK_ITEM && (task->items == NULL || !task->items->of_list))
+        complain(l, use->pos, NULL, "task '%s' has no foreach", task->act.name);
     else if (ref->pick == FR_PICK_MATRIX && fr_items_name(task->items, ref->pick_name) < 0)
         complain_near(
             l, use->pos,

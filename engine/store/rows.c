@@ -1,5 +1,6 @@
 /* Instances, attempts, outputs, nodes and files of a run. */
 #include "engine/store/blob.h"
+#include "engine/store/item_lists.h"
 #include "engine/store/lists.h"
 #include "engine/store/ready.h"
 #include "engine/store/shipped.h"
@@ -91,6 +92,18 @@ FR_SQL_PUT_OF_RUN(fr_store_file_put, file, SQL_FILE_PUT)
 FR_SQL_LIST_OF_RUN(fr_store_files, file, SQL_FILE_LIST)
 FR_SQL_PUT_OF_RUN(fr_store_shipped_put, shipped, SQL_SHIPPED_PUT)
 FR_SQL_LIST_OF_RUN(fr_store_shipped, shipped, SQL_SHIPPED_LIST)
+FR_SQL_PUT_OF_RUN(fr_store_item_list_put, item_list, SQL_ITEM_LIST_PUT)
+FR_SQL_LIST_OF_RUN(fr_store_item_lists, item_list, SQL_ITEM_LISTS)
+
+enum fr_rc fr_store_inst_move(struct fr_store *st, struct fr_id run, int64_t from, int64_t to,
+                              struct fr_err *err)
+{
+    enum fr_rc rc = to < 0 ? fr_sql_run(st, SQL_INST_DROP, err, "di", run, from)
+                           : fr_sql_run(st, SQL_INST_MOVE, err, "idi", to, run, from);
+    int64_t idx = to < 0 ? FR_EVENT_GONE : to;
+
+    return rc == FR_OK ? fr_sql_run(st, SQL_EVENTS_MOVE, err, "idi", idx, run, from) : rc;
+}
 
 enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr_err *err)
 {

@@ -34,14 +34,18 @@ enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host
 }
 
 enum fr_rc fr_store_run_spec(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
-                             const char **hash, struct fr_err *err)
+                             struct fr_run_plan *out, struct fr_err *err)
 {
     enum fr_rc rc = fr_sql_query(st, SQL_RUN_SPEC, err, "d", run);
 
-    *hash = NULL;
-    rc = fr_sql_first_text(st, SQL_RUN_SPEC, rc, arena, hash, err);
-    return rc == FR_OK && *hash == NULL ? fr_fail(err, FR_NOTFOUND, "the run has been removed")
-                                        : rc;
+    *out = (struct fr_run_plan){0};
+    if (rc == FR_OK && fr_sql_next(st, SQL_RUN_SPEC, &rc, err)) {
+        out->hash = fr_sql_text(st, SQL_RUN_SPEC, 0, arena);
+        out->lists = fr_sql_int(st, SQL_RUN_SPEC, 1);
+        fr_sql_end(st, SQL_RUN_SPEC);
+        return out->hash != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a run");
+    }
+    return rc == FR_OK ? fr_fail(err, FR_NOTFOUND, "the run has been removed") : rc;
 }
 
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,

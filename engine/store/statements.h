@@ -5,6 +5,7 @@
  * leaves out the column no.
  */
 #include "engine/store/filter.h"
+#include "engine/store/statements_plan.h"
 
 #define RUNS "SELECT $run FROM run "
 #define BACKFILLS "SELECT $backfill FROM backfill "
@@ -145,15 +146,12 @@ SQL(EVENT_TOLD,
     "ORDER BY seq")
 SQL(EVENT_LIST, "SELECT $event FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT 1000")
 SQL(OUTPUT_OF, "SELECT $output FROM output WHERE run = ? AND idx = ? ORDER BY key")
-SQL(RUN_SPEC, "SELECT spec_hash FROM run WHERE id = ?")
 SQL(EVENT_LAST, "SELECT coalesce(max(seq), 0) FROM event WHERE run = ?")
 SQL(ROUND_BEGAN,
     "SELECT wall FROM event WHERE run = ? AND idx = -1 AND kind = 'running' ORDER BY seq DESC "
     "LIMIT 1")
 SQL(FILE_PUT, "INSERT OR REPLACE INTO file(run, $file) VALUES(:run, :$file)")
 SQL(FILE_LIST, "SELECT $file FROM file WHERE run = ? ORDER BY path")
-SQL(SHIPPED_PUT, "INSERT OR REPLACE INTO shipped(run, $shipped) VALUES(:run, :$shipped)")
-SQL(SHIPPED_LIST, "SELECT $shipped FROM shipped WHERE run = ? ORDER BY path")
 SQL(SCHEDULE_ADD, /* no run of one that was dropped names its id */
     "INSERT INTO schedule(id, $schedule-id) VALUES(1 + max((SELECT coalesce(max(id), 0) FROM "
     "schedule), (SELECT coalesce(max(schedule), 0) FROM run WHERE schedule <> 0)), :$schedule-id)")

@@ -95,9 +95,14 @@ enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host
 /* FR_BUSY: the run is not queued any more. */
 enum fr_rc fr_store_run_priority(struct fr_store *st, struct fr_id run, int64_t priority,
                                  struct fr_err *err);
-/* The spec_hash of a run, in arena; a different hash means a different plan. */
+/* What the plan of a run depends on: with another hash it is another one, with more lists
+ * (item_lists.h) it has more instances. */
+struct fr_run_plan {
+    const char *hash; /* spec_hash; in arena */
+    int64_t lists;
+};
 enum fr_rc fr_store_run_spec(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
-                             const char **hash, struct fr_err *err);
+                             struct fr_run_plan *out, struct fr_err *err);
 /* Runs, newest first, at most limit (0: all). */
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
                          struct fr_run_rows *out, struct fr_err *err);
@@ -268,6 +273,7 @@ enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena
     C(R, CAUSE, stop_cause, NULL)                                                                  \
     C(R, INT, log_bytes, NULL)
 FR_ROW(fr_event_row, FR_EVENT_COLUMNS);
+enum { FR_EVENT_GONE = -2 }; /* idx: the plan has that instance no more */
 
 struct fr_event_rows {
     struct fr_event_row *rows;

@@ -10,6 +10,7 @@
 #include "engine/store/outbox.h"
 #include "engine/store/ready.h"
 #include "engine/store/retain.h"
+#include "engine/store/item_lists.h"
 #include "engine/store/shipped.h"
 #include "engine/store/unfetched.h"
 

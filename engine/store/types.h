@@ -17,6 +17,7 @@
     X(node, "node", fr_node_row, FR_NODE_COLUMNS)                                                  \
     X(file, "file", fr_file_row, FR_FILE_COLUMNS)                                                  \
     X(shipped, "shipped", fr_shipped_row, FR_SHIPPED_COLUMNS)                                      \
+    X(item_list, "item_list", fr_item_list_row, FR_ITEM_LIST_COLUMNS)                              \
     X(schedule, "schedule", fr_schedule_row, FR_SCHEDULE_COLUMNS)                                  \
     X(occurrence, "fire", fr_occurrence_row, FR_OCCURRENCE_COLUMNS)                                \
     X(schedule_file, "schedule_file", fr_schedule_file_row, FR_SCHEDULE_FILE_COLUMNS)              \

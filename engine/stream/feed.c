@@ -269,6 +269,9 @@ static void take_note(struct host_run *h, const struct fr_run *run, const struct
         note_state(h->news, note);
         h->news->seq = note->seq > h->news->seq ? note->seq : h->news->seq;
         break;
+    case FR_NOTE_PLAN: /* all is read again */
+        h->news->lost = true;
+        break;
     case FR_NOTE_RUN:
     case FR_NOTE_TROUBLE: /* its row tells it */
         h->news->run = true;

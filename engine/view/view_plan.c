@@ -36,7 +36,9 @@ static void add_items(const struct fr_plan_task *task, json_t *doc)
 {
     const struct fr_items *items = task->spec->items;
 
-    if (items == NULL)
+    if (items != NULL && items->of_list)
+        json_object_set_new(doc, "foreach", json_string(task->awaited ? "awaited" : "known"));
+    if (items == NULL || items->of_list)
         return;
     json_object_set_new(doc, "matrix", fr_json_texts(items->names, items->n_names));
     json_object_set_new(doc, "same", json_of_ints(task->same, task->n_same));
@@ -157,7 +159,7 @@ static enum fr_rc draw(struct view *v, const struct fr_plan *plan, json_t **out,
 enum fr_rc view_graph(struct view *v, struct fr_err *err)
 {
     struct fr_stored stored = {0};
-    enum fr_rc rc = fr_run_stored(v->home, &v->run, &stored, err);
+    enum fr_rc rc = fr_run_stored(v->st, &v->run, &stored, err);
 
     if (rc == FR_OK)
         rc = draw(v, stored.plan, &v->doc, err);
@@ -203,7 +205,7 @@ static json_t *json_of_params(const struct fr_spec *spec)
 enum fr_rc view_params(struct view *v, struct fr_err *err)
 {
     struct fr_stored stored = {0};
-    enum fr_rc rc = fr_run_stored(v->home, &v->run, &stored, err);
+    enum fr_rc rc = fr_run_stored(v->st, &v->run, &stored, err);
 
     if (rc == FR_OK)
         v->doc = json_pack("{s:o}", "items", json_of_params(stored.spec));
@@ -259,7 +261,7 @@ static enum fr_rc load_now(struct view *v, struct fr_stored *out, const char **e
     if (rc != FR_OK) {
         *error = fr_arena_dup(&v->arena, issues.n > 0 ? issues.lines[0] : why.msg);
         fr_run_stored_finish(out);
-        rc = v->run.no > 0 ? fr_run_stored(v->home, &v->run, out, err) : FR_OK;
+        rc = v->run.no > 0 ? fr_run_stored(v->st, &v->run, out, err) : FR_OK;
     }
     fr_issues_finish(&issues);
     return rc;

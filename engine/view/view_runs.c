@@ -272,7 +272,7 @@ static const char *why_queued(struct view *v, const struct fr_run_row *row)
     struct fr_buf why = {0};
     struct fr_err err = {0};
     const char *text = "";
-    enum fr_rc rc = fr_run_stored(v->home, row, &stored, &err);
+    enum fr_rc rc = fr_run_stored(v->st, row, &stored, &err);
 
     if (rc == FR_OK) {
         limits.pipeline = stored.spec->max_active_runs;
@@ -302,7 +302,7 @@ static enum fr_rc add_ready(struct view *v, const struct fr_run_row *run, json_t
     if (rc != FR_OK || !any || json_array_size(tasks) >= QUEUE_TASKS)
         return rc;
     rc = fr_store_insts(v->st, run->id, &v->arena, &rows, err);
-    if (rc == FR_OK && fr_run_stored(v->home, run, &stored, &unread) == FR_OK)
+    if (rc == FR_OK && fr_run_stored(v->st, run, &stored, &unread) == FR_OK)
         rc = fr_why_open(&why, v->st, run->id, stored.plan, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n && json_array_size(tasks) < QUEUE_TASKS; i++) {
         const struct fr_inst_row *r = &rows.rows[i];

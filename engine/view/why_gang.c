@@ -120,7 +120,7 @@ static enum fr_rc look_at(struct fr_why *w, struct fr_store *st, const struct fr
     enum fr_rc rc = fr_store_ready_tasks(st, row->id, &arena, &l.ready, err);
 
     if (rc == FR_OK && l.ready.n > 0 && own == NULL &&
-        fr_run_stored(fr_store_home(st), row, &stored, NULL) == FR_OK)
+        fr_run_stored(st, row, &stored, NULL) == FR_OK)
         l.plan = stored.plan;
     if (rc == FR_OK && l.ready.n > 0 && l.plan != NULL &&
         (rc = fr_store_nodes(st, row->id, &arena, &l.nodes, err)) == FR_OK)

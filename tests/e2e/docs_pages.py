@@ -332,6 +332,8 @@ def pipelines_md():
     sh("causes of retries and reruns", "flowrun validate causes.yaml")
     said = sh("parts that come again", "flowrun %s" % write("parts.yaml", docs.take(page, "name: parts")))
     check("they all ran", all(w in said for w in ("fetched", "warm", "level info color 1")))
+    said = sh("a list of elements", "flowrun %s" % write("shards.yaml", docs.take(page, "name: shards")))
+    check("each of them ran", all(w in said for w in ("count: 2 elements", "count[a.txt] succeeded", 'of all ["5","5"]')), said)
     write("rescue.yaml", docs.take(page, "name: rescue"))
     said = sh("when a task starts", "flowrun rescue.yaml")
     check("what ran, and what was skipped", all(w in said for w in ("a smaller batch", "published", "tidy")) and "at the first" not in said and "ring" not in said)

@@ -8,6 +8,7 @@ DROP TRIGGER notice_node;
 DROP TRIGGER notice_missed;
 DROP TRIGGER notice_paused;
 ALTER TABLE instance DROP COLUMN chained;
+DROP TABLE item_list;
 DROP TABLE allocation;
 DROP TABLE shipped;
 DROP TABLE notice;

@@ -15,7 +15,7 @@ static int mini_find(const struct minispec *m, const char *name)
     return -1;
 }
 
-static void mini_items(struct minispec *m, size_t t, size_t n)
+void mini_items(struct minispec *m, size_t t, size_t n)
 {
     static const struct fr_item rows[] = {
         {.key = "i=0"}, {.key = "i=1"}, {.key = "i=2"}, {.key = "i=3"}};
@@ -96,6 +96,11 @@ static void mini_trait(struct minispec *m, struct fr_task *task, const char *wor
             m->nodes[n].connect.timeout_ms = strtol(word + 4, NULL, 10);
     if (fr_has_prefix(word, "items=")) {
         mini_items(m, t, strtoul(word + 6, NULL, 10));
+        return;
+    }
+    if (strcmp(word, "each") == 0) {
+        mini_items(m, t, 0);
+        m->items[t].of_list = m->items[t].awaited = true;
         return;
     }
     if (mini_number(task, t < MINI_TASKS ? &m->codes[t] : NULL, word))

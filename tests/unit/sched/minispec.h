@@ -5,9 +5,9 @@
  * exit), ended, onfail, any (run_if: always, failure, any), when, best, uses, lost=MS, away=MS
  * (connect.retry_for of all nodes; retry is on unreachable, too), try=MS (connect.timeout of all
  * nodes), chain=N (of the allocation that all nodes are of), notice=MS, takes=MS (its timeout),
- * par=N (max_parallel), items=N (0 to
- * 4), =a (needs a, item by item), a/sk (needs a, states: succeeded, skipped, by their letters), a~
- * (and skip_with a); a name after !success, !failure, !cancel or !exit is a hook.
+ * par=N (max_parallel), items=N (0 to 4), each (a list that is awaited), =a (needs a, item by
+ * item), a/sk (needs a, states: succeeded, skipped, by their letters), a~ (and skip_with a); a name
+ * after !success, !failure, !cancel or !exit is a hook.
  */
 #ifndef TESTS_UNIT_MINISPEC_H
 #define TESTS_UNIT_MINISPEC_H
@@ -31,5 +31,7 @@ struct minispec {
 };
 
 void mini_make(struct minispec *m, const char *text);
+/* Task t has n items (0 to 4) from now on. */
+void mini_items(struct minispec *m, size_t t, size_t n);
 
 #endif

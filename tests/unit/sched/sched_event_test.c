@@ -8,8 +8,8 @@
 static const char *act_name(enum fr_act_kind kind)
 {
     static const char *const names[] = {
-        "past", "eval",  "row",   "run",       "connect", "start", "prepare", "go",
-        "stop", "other", "query", "tombstone", "attach",  "ack",   "forget",  "over"};
+        "past", "eval",  "expand", "row",       "run",    "connect", "start",  "prepare", "go",
+        "stop", "other", "query",  "tombstone", "attach", "ack",     "forget", "over"};
 
     return names[kind];
 }

@@ -55,7 +55,10 @@ struct world {
     int64_t now_ms;
     bool over, calm, cancelled, fenced; /* fenced: an attempt was given up, so BUSY may come */
     bool retrying;
-    unsigned launches[256]; /* by instance */
+    unsigned list[MINI_TASKS]; /* elements of a list that is known and not committed; 0: none */
+    bool held[MINI_TASKS];     /* its elements are committed, and may not start yet */
+    uint32_t n_lists;          /* that are committed */
+    unsigned launches[256];    /* by instance */
     bool again[256];
     bool doubt[256]; /* booked when the engine crashed: beside the pools until its node was asked */
 };

@@ -4,6 +4,7 @@
  * at every commit and at every command that reaches a node; every run must end. Usage: [FIRST_SEED
  * [COUNT]].
  */
+#include "tests/unit/sched/sched_lists.h"
 #include "tests/unit/sched/sched_nodes.h"
 #include "tests/unit/sched/sched_rules.h"
 
@@ -36,6 +37,8 @@ static void random_spec(struct world *w, char *text, size_t size)
                                (unsigned)draw(w, 9));
         if (items[t] != 9)
             at += (size_t)snprintf(text + at, size - at, " items=%u", items[t]);
+        else if (chance(w, 35))
+            at += (size_t)snprintf(text + at, size - at, " each");
         if (chance(w, 30))
             at += (size_t)snprintf(text + at, size - at, " par=%u", 1 + (unsigned)draw(w, 3));
         if (chance(w, 30))
@@ -206,6 +209,7 @@ static void commit(struct world *w)
     check_pools(w);
     check_fast(w);
     rules_check(w);
+    lists_check(w);
 }
 
 static void perform(struct world *w)
@@ -250,6 +254,11 @@ static void evals(struct world *w, size_t from)
             ev.value = !chance(w, 20);
             ev.failed = chance(w, 5);
             w->self[w->self_n++] = ev;
+        } else if (w->acts.v[i].kind == FR_ACT_EXPAND) {
+            struct fr_event ev;
+
+            if (lists_ask(w, &w->acts.v[i], &ev))
+                w->self[w->self_n++] = ev;
         }
 }
 
@@ -301,7 +310,7 @@ static void drain(struct world *w, struct fr_event ev)
     if (crash)
         w->acts.n = draw(w, w->acts.n + 1);
     perform(w);
-    if (crash)
+    if (crash || (lists_grow(w) && !w->calm && chance(w, 10)))
         resume(w);
     w->retrying = false;
 }
@@ -310,6 +319,7 @@ static void resume(struct world *w)
 {
     fr_sched_destroy(w->s);
     w->self_at = w->self_n = 0;
+    lists_forget(w);
     for (uint32_t n = 0; n < NODES; n++) {
         w->at[n].cmd_at = w->at[n].cmd_n = w->at[n].msg_at = w->at[n].msg_n = 0;
         w->at[n].up = w->at[n].wanted = false;
@@ -331,6 +341,7 @@ static void resume(struct world *w)
     evals(w, 0);
     commit(w);
     perform(w);
+    (void)lists_grow(w);
     w->over = w->run.state == FR_RUN_OVER;
 }
 
@@ -434,9 +445,12 @@ static void node_step(struct world *w, uint32_t n)
 static void step(struct world *w)
 {
     uint64_t what = draw(w, 100);
+    struct fr_event ev;
 
     if (w->self_at < w->self_n)
         drain(w, w->self[w->self_at++]);
+    else if (chance(w, 30) && lists_next(w, &ev))
+        drain(w, ev);
     else if (what < 70)
         node_step(w, (uint32_t)draw(w, NODES));
     else if (what < 88)
@@ -467,14 +481,20 @@ static void check_end(struct world *w)
         CHECK(w->fenced || w->atts[i].st != AT_RUNNING);
 }
 
-static void retry(struct world *w)
+/* False: a list that is known forbids it. */
+static bool retry(struct world *w)
 {
     struct fr_event ev = {.kind = FR_EV_RETRY, .task = FR_PLAN_NONE};
 
     if (w->run.outcome != FR_OUT_FAILED || chance(w, 50))
         ev.task = (uint32_t)draw(w, w->plan->n_tasks - w->plan->n_hooks);
+    if (fr_sched_may_retry(w->s, ev.task, NULL) != FR_OK) {
+        CHECK(lists_refuse(w, ev.task));
+        return false;
+    }
     w->over = w->calm = w->cancelled = false;
     drain(w, ev);
+    return true;
 }
 
 static void show_world(const struct world *w)
@@ -516,6 +536,7 @@ static bool play(uint64_t seed)
         evals(w, 0);
         commit(w);
         perform(w);
+        (void)lists_grow(w);
         for (int rounds = 0; rounds < 3; rounds++) {
             int chaos = (int)draw(w, CHAOS), k = 0;
 
@@ -526,8 +547,8 @@ static bool play(uint64_t seed)
             if (!CHECK(w->over) || check_counts.failed != failed)
                 break;
             check_end(w);
-            if (rounds < 2)
-                retry(w);
+            if (rounds < 2 && !retry(w))
+                break;
         }
     }
     if (check_counts.failed != failed) {

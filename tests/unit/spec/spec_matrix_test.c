@@ -76,14 +76,14 @@ static const struct {
     {"too few at once", "tasks: {a: {run: x, max_parallel: 0}}",
      "p.yaml:1:35: max_parallel is '0'; expected a whole number from 1 to 100000"},
     {"fail_fast of one instance", "tasks: {a: {run: x, fail_fast: true}}",
-     "p.yaml:1:32: 'a' has one instance, so none is left when it fails; expected matrix: or on: "
-     "several nodes, or no fail_fast:"},
+     "p.yaml:1:32: 'a' has one instance, so none is left when it fails; expected matrix:, "
+     "foreach: or on: several nodes, or no fail_fast:"},
     {"fail_fast on control", "tasks: {a: {run: x, on: control, fail_fast: true}}",
-     "p.yaml:1:45: 'a' has one instance, so none is left when it fails; expected matrix: or on: "
-     "several nodes, or no fail_fast:"},
+     "p.yaml:1:45: 'a' has one instance, so none is left when it fails; expected matrix:, "
+     "foreach: or on: several nodes, or no fail_fast:"},
     {"fail_fast of a gang", "tasks: {a: {run: x, on: all, gang: true, fail_fast: true}}",
      "p.yaml:1:53: the instances of 'a' are one gang, which fails as a whole; expected matrix: "
-     "beside it, or no fail_fast:"},
+     "or foreach: beside it, or no fail_fast:"},
     {"fail_fast on all nodes", "tasks: {a: {run: x, on: all, fail_fast: true}}", "a@local"},
     {"fail_fast of gangs",
      "tasks: {a: {run: x, on: all, gang: true, fail_fast: true, matrix: {i: [1]}}}",
@@ -205,7 +205,7 @@ static const struct {
      "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
      "  b: {run: x, needs: fit, env: {L: \"${{ best(tasks.fit.items, 'loss').stat }}\"}}\n",
      "p.yaml:3:41: 'best(tasks.fit.items, 'loss').stat' is not complete; expected best(…), or "
-     ".key, .state, .node, .matrix.NAME or .outputs.KEY behind it"},
+     ".key, .state, .node, .matrix.NAME, .item, .item.NAME or .outputs.KEY behind it"},
     {"best without a comma",
      "tasks:\n"
      "  fit: {run: x, matrix: {i: [1, 2]}, outputs: [loss]}\n"
@@ -247,12 +247,12 @@ static const struct {
      "tasks:\n"
      "  a: {run: x}\n"
      "  b: {run: x, matrix: {i: [1, 2]}, needs: [{task: a, item: same}]}\n",
-     "p.yaml:3:44: item: same: 'a' has no items; expected tasks that both have a matrix"},
+     "p.yaml:3:44: item: same: 'a' has no matrix; expected tasks that both have a matrix"},
     {"joined without a matrix",
      "tasks:\n"
      "  a: {run: x, matrix: {i: [1, 2]}}\n"
      "  b: {run: x, needs: [{task: a, item: same}]}\n",
-     "p.yaml:3:23: item: same: 'b' has no items; expected tasks that both have a matrix"},
+     "p.yaml:3:23: item: same: 'b' has no matrix; expected tasks that both have a matrix"},
     {"joined to another matrix",
      "tasks:\n"
      "  a: {run: x, matrix: {i: [1, 2]}}\n"
@@ -272,7 +272,7 @@ static const struct {
      "  box: {uses: container, with: {image: i}, matrix: {i: [1]}}\n"
      "  b: {run: x, needs: box, in: box}\n",
      "p.yaml:3:31: 'box' has items: which container is meant?; expected a container without "
-     "matrix"},
+     "matrix and foreach"},
 };
 
 static void put_keys(struct fr_spec *spec, struct fr_buf *out)
