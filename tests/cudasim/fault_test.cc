@@ -41,6 +41,16 @@ __global__ void unwaited_kernel(float *x)
     ptx_copy_commit();
 }
 
+/* Rows 128 bytes apart begin in the same bank. */
+__global__ void banks_kernel(float *)
+{
+    enum { APART = 64 };
+    DEV_SHARED(uint16_t, room, [8 * APART]);
+    uint32_t r[4];
+
+    ptx_ldmatrix_x4(r, &room[threadIdx.x % 8 * APART]);
+}
+
 __global__ void never_kernel(float *)
 {
     DEV_SHARED(uint64_t, bar, [1]);
@@ -231,6 +241,7 @@ static const struct {
     {"have ended", ended_kernel},
     {"deadlock", lanes_kernel},
     {"never waited for", unwaited_kernel},
+    {"from the same banks", banks_kernel},
     {"deadlock", never_kernel},
     {"never initialised", unset_kernel},
     {"may write its shared memory", landing_kernel},

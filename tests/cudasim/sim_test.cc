@@ -68,22 +68,24 @@ static void block_cases(void)
 
 __global__ void mma_kernel(float *c, const bf16 *a, const bf16 *b, int turned)
 {
-    DEV_SHARED(bf16, as, [16 * 16]);
-    DEV_SHARED(bf16, bs, [8 * 16]);
+    enum { WIDE = 16 + 8, NARROW = 8 }; /* elements from a row to the next */
+    DEV_SHARED(bf16, as, [16 * WIDE]);
+    DEV_SHARED(bf16, bs, [8 * WIDE]);
     int lane = (int)threadIdx.x;
     uint32_t fa[4], fb[2], x[4];
     float d[4] = {0, 0, 0, 0};
 
-    ptx_copy16(&as[lane * 8], &a[lane * 8], 16);
-    ptx_copy16(&bs[lane % 16 * 8], &b[lane % 16 * 8], 16);
+    ptx_copy16(&as[lane / 2 * WIDE + lane % 2 * 8], &a[lane * 8], 16);
+    ptx_copy16(turned ? &bs[lane % 16 * NARROW] : &bs[lane % 16 / 2 * WIDE + lane % 2 * 8],
+               &b[lane % 16 * 8], 16);
     ptx_copy_commit();
     ptx_copy_wait<0>();
     __syncwarp();
-    ptx_ldmatrix_x4(fa, &as[lane % 16 * 16 + lane / 16 * 8]);
+    ptx_ldmatrix_x4(fa, &as[lane % 16 * WIDE + lane / 16 * 8]);
     if (turned) /* b stored (k, n); the third and fourth matrix are the first and second again */
-        ptx_ldmatrix_x4_trans(x, &bs[lane % 16 * 8]);
+        ptx_ldmatrix_x4_trans(x, &bs[lane % 16 * NARROW]);
     else
-        ptx_ldmatrix_x4(x, &bs[lane % 8 * 16 + lane / 8 % 2 * 8]);
+        ptx_ldmatrix_x4(x, &bs[lane % 8 * WIDE + lane / 8 % 2 * 8]);
     fb[0] = x[0];
     fb[1] = x[1];
     ptx_mma(d, fa, fb, bf16());

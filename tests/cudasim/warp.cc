@@ -3,6 +3,25 @@
  */
 #include "tests/cudasim/instructions.h"
 
+/* The eight rows of a matrix are read at once: each from banks of its own, 16 bytes wide. */
+static void check_banks(sim_slots slots, unsigned matrix, struct sim_site site)
+{
+    enum { ROWS = 8, WIDTH = 16 };
+    const char *at[ROWS] = {};
+
+    for (unsigned i = 0; i < ROWS; i++) {
+        const char *p;
+        unsigned bank;
+
+        memcpy(&p, slots[ROWS * matrix + i], sizeof p);
+        bank = sim_offset(p, WIDTH, site) / WIDTH % ROWS;
+        if (at[bank] != nullptr && at[bank] != p)
+            sim_fail("%s:%d: ldmatrix reads two rows of a matrix from the same banks", site.file,
+                     site.line);
+        at[bank] = p;
+    }
+}
+
 void sim_ldmatrix(uint32_t *r, int n, const void *row, bool trans, struct sim_site site)
 {
     unsigned lane = sim_me->lane;
@@ -17,6 +36,8 @@ void sim_ldmatrix(uint32_t *r, int n, const void *row, bool trans, struct sim_si
     for (int m = 0; m < n; m++) {
         uint16_t x[2];
 
+        if (lane == 0)
+            check_banks(slots, (unsigned)m, site);
         for (unsigned j = 0; j < 2; j++) {
             unsigned line = trans ? 2 * (lane % 4) + j : lane / 4;
             unsigned col = trans ? lane / 4 : 2 * (lane % 4) + j;
