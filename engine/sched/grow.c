@@ -98,14 +98,30 @@ enum fr_rc fr_sched_grow(struct fr_sched *s, const struct fr_plan *plan, uint32_
     return FR_OK;
 }
 
+struct losing {
+    const unsigned char *what;
+    bool any;
+};
+
+/* A list is made of what tasks gave alone, and of what is known when the file is read. */
+static bool is_reset(void *arg, const struct fr_ref *ref)
+{
+    struct losing *l = arg;
+
+    l->any = l->what[ref->task] != 0;
+    return !l->any;
+}
+
 uint32_t loses_list(const struct fr_sched *s, const unsigned char *what)
 {
     for (uint32_t t = 0; t < s->plan->n_tasks - s->plan->n_hooks; t++) {
         const struct fr_plan_task *task = &s->plan->tasks[t];
+        struct losing l = {.what = what};
 
-        for (uint32_t i = 0; i < task->n_needs && fr_plan_is_grown(task); i++)
-            if (what[task->needs[i]] != 0)
-                return t;
+        if (fr_plan_is_grown(task))
+            fr_text_refs(&task->spec->foreach, is_reset, &l);
+        if (l.any)
+            return t;
     }
     return NONE;
 }

@@ -411,7 +411,8 @@ enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t
     if (rc != FR_OK)
         return rc;
     s->acts = acts;
-    s->slice = FR_SCHED_SLICE;
+    if (ev->kind != FR_EV_WHEN && ev->kind != FR_EV_LIST) /* these go on with what asked for them */
+        s->slice = FR_SCHED_SLICE;
     s->ago_ms = ev->kind == FR_EV_ENDED && ev->ago_ms > 0 ? ev->ago_ms : 0;
     if (now_ms > s->now_ms)
         s->now_ms = now_ms;

@@ -26,9 +26,9 @@
  * Cost. An event costs O(log n) plus O(affected items: users of a task that ended, members of a
  * gang, live attempts of a node). A look at the instances that wait for an absent node costs
  * O(ready ones), at most ten times a second. Nothing is O(n) but load, BEGIN, RESUME, CANCEL and
- * RETRY, and with any event at most FR_SCHED_SLICE instances (or one gang) get ready, are reset,
- * cancelled or fail without an attempt: the rest follows with later events. Memory is below 256
- * bytes an instance.
+ * RETRY, and with any event, the answers to it among them, at most FR_SCHED_SLICE instances (or one
+ * gang) get ready, are reset, cancelled or fail without an attempt: the rest follows with later
+ * events. Memory is below 256 bytes an instance.
  *
  * The rules kept here: at most one live attempt an instance; a new one only after the last ended,
  * or was lost and is proven gone; members of a gang start together or not at all, and a new

@@ -59,6 +59,9 @@ static bool scalar_of(const json_t *v, struct fr_scalar *out, struct fr_buf *tex
         fr_buf_text(text, json_string_value(v));
         return true;
     case JSON_INTEGER:
+        out->type = FR_SCALAR_INT;
+        fr_buf_fmt(text, "%lld", (long long)json_integer_value(v));
+        return true;
     case JSON_REAL:
         fr_json_add(&number, v, JSON_ENCODE_ANY);
         if (!number.bad)
@@ -107,7 +110,9 @@ static void put_json(const json_t *v, struct fr_buf *out)
             gap = ",";
         }
         fr_buf_text(out, "}");
-    } else if (json_is_real(v) && scalar_of(v, &s, &text)) {
+    } else if (json_is_string(v)) {
+        fr_json_add_text(out, json_string_value(v));
+    } else if (json_is_number(v) && scalar_of(v, &s, &text)) {
         fr_buf_add(out, text.p, text.n);
     } else {
         fr_json_add(out, v, JSON_ENCODE_ANY);
@@ -116,11 +121,12 @@ static void put_json(const json_t *v, struct fr_buf *out)
     fr_buf_finish(&text);
 }
 
+/* A copy of what b has, which is empty then. */
 static const char *keep(struct fr_arena *arena, struct fr_buf *b)
 {
     const char *out = b->bad ? NULL : fr_arena_text(arena, b->p != NULL ? b->p : "", b->n);
 
-    fr_buf_finish(b);
+    b->n = 0;
     return out;
 }
 
@@ -132,17 +138,21 @@ static bool is_printable(const char *text)
     return strlen(text) <= FR_ELEMENT_KEY_MAX;
 }
 
+struct reading { /* texts in the making */
+    struct fr_arena *arena;
+    struct fr_buf json, text, key;
+};
+
 /* A scalar that may be a key has it; else key is NULL. */
-static enum fr_rc read_element(const json_t *v, struct fr_arena *arena, struct fr_item *out,
+static enum fr_rc read_element(struct reading *r, const json_t *v, struct fr_item *out,
                                struct fr_err *err)
 {
-    struct fr_buf json = {0}, text = {0}, key = {0};
     struct fr_scalar s = {FR_SCALAR_NULL, ""};
-    bool scalar = scalar_of(v, &s, &text);
+    bool scalar = scalar_of(v, &s, &r->text);
 
-    put_json(v, &json);
-    *out = (struct fr_item){.json = keep(arena, &json)};
-    s.text = out->text = scalar ? keep(arena, &text) : out->json;
+    put_json(v, &r->json);
+    *out = (struct fr_item){.json = keep(r->arena, &r->json)};
+    s.text = out->text = scalar ? keep(r->arena, &r->text) : out->json;
     if (out->json == NULL || out->text == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a list");
     if (strlen(out->json) > FR_ELEMENT_MAX)
@@ -150,8 +160,8 @@ static enum fr_rc read_element(const json_t *v, struct fr_arena *arena, struct f
                        FR_ELEMENT_MAX);
     if (!scalar || !is_printable(s.text))
         return FR_OK;
-    fr_scalar_key(&s, &key);
-    out->key = keep(arena, &key);
+    fr_scalar_key(&s, &r->key);
+    out->key = keep(r->arena, &r->key);
     return out->key != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a list");
 }
 
@@ -208,12 +218,16 @@ static enum fr_rc read_elements(const json_t *list, struct fr_arena *arena, stru
     size_t n = json_array_size(list);
     struct fr_item *v = fr_arena_array(arena, n + 1, sizeof(*v));
     const char **sorted = fr_arena_array(arena, n + 1, sizeof(*sorted));
+    struct reading r = {.arena = arena};
     enum fr_rc rc = FR_OK;
 
     if (v == NULL || sorted == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a list");
     for (size_t i = 0; rc == FR_OK && i < n; i++)
-        rc = read_element(json_array_get(list, i), arena, &v[i], err);
+        rc = read_element(&r, json_array_get(list, i), &v[i], err);
+    fr_buf_finish(&r.json);
+    fr_buf_finish(&r.text);
+    fr_buf_finish(&r.key);
     if (rc == FR_OK && !keys_differ(v, n, sorted))
         rc = number_keys(v, n, arena, err);
     *out = (struct fr_items){.v = v, .n = n, .of_list = true};

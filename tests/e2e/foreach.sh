@@ -122,6 +122,19 @@ has "it says so" out "the elements of 'each' are those of a list that would be m
 same "what has the list does" $? 0
 has "with the elements of before" out 'again[1]@n3 succeeded'
 
+# Another file: elements are found by their keys, those of a list that is not awaited any more, too.
+sed -e 's|"${{ tasks.find.outputs.list }}"|[new, ok]|' shards.yaml > changed.yaml
+"$flowrun" retry 3 --from last --file changed.yaml > out 2>&1
+same "a list of another list that has changed" $? 2
+has "says so" out "the elements of 'again' are those of a list that would be made again"
+sed -i -e '/^  again:/,/^    run: echo "again/d' -e 's/needs: \[each, again\]/needs: [each]/' changed.yaml
+: > ran
+"$flowrun" retry 3 --from last --file changed.yaml > out 2>&1
+same "retry with another file" $? 0
+hasnt "an element that it has no more" out 'each[bad]'
+same "the new element, and what waits for all" "$(tr '\n' ' ' < ran)" "each 0 last "
+has "by its key" out 'each[new] succeeded'
+
 # Lists that are known before, no elements, and a gang an element.
 cat > known.yaml <<'END'
 name: known

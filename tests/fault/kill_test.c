@@ -1,6 +1,7 @@
 /*
  * Kill at every transition, on simulated machines. A recorded run of 40 tasks over three nodes has
- * chains with outputs, a fan-out, gangs, retries, a time-out, a sidecar and a cancel. Two other
+ * chains with outputs, a fan-out, lists that get known, gangs, retries, a time-out, a sidecar and a
+ * cancel. Two other
  * runs share the nodes with it, whose slots are too few for all three. Each commit to the store,
  * each record in a journal and each frame on the wire is two points, just before it takes effect
  * and just after. At every point, in a run of its own, one of these is killed: flowrun, a serve, a
@@ -67,7 +68,13 @@ static const char head[] =
     "  unused: {on: all, needs: [rescue], run_if: failure, argv: [sim, \"30\", \"0\"]}\n"
     "  beside: {on: n2, needs: [unused], skip_with: [unused], argv: [sim, \"30\", \"0\"]}\n"
     "  stated: {on: n1, needs: [{task: dead, states: failed}], argv: [sim, \"30\", \"0\"]}\n"
-    "  last: {on: n3, needs: [again, each, join, c6, d6, slow, flaky2, pair], env: {IN: \"${{ "
+    "  shard: {on: n1, needs: [c1, d2], foreach: '[\"${{ tasks.c1.outputs.v }}\", 2, \"x y\"]', "
+    "env: "
+    "{IN: \"${{ index }}\"}, argv: [sim, \"60\", \"0\", out], outputs: [v]}\n"
+    "  crew: {on: all, gang: true, needs: [shard], foreach: \"${{ tasks.shard.all.v }}\", argv: "
+    "[sim, \"90\", \"0\"]}\n"
+    "  last: {on: n3, needs: [again, each, join, c6, d6, slow, flaky2, pair, crew], env: {IN: "
+    "\"${{ "
     "tasks.train.on_head.outputs.v }}\"}, argv: [sim, \"50\", \"0\", out], outputs: [v]}\n"
     "  hang: {on: all, argv: [sim, \"999000\", \"0\"]}\n"
     "  after: {on: n1, needs: [hang, last], argv: [sim, \"50\", \"0\"]}\n";
@@ -294,7 +301,7 @@ static void lost_is_cancelled(struct fr_buf *states)
     *states = b;
 }
 
-#define GANGS "'train', 'again', 'ogang'"
+#define GANGS "'train', 'again', 'ogang', 'crew'"
 
 /* Every attempt is accounted for, in rows as KILLED_ATTEMPTS has them. */
 static void compare_attempts(struct world *w, const char *sql, const struct recording *r)

@@ -34,6 +34,9 @@ bool killed_read(struct killed *k, int journal);
 /* An instance i: the pipeline of its run, and its key. */
 #define KILLED_KEY "(SELECT name || ' ' FROM run WHERE id = i.run) || i.key"
 
+/* The name of its gang: its key without the node. */
+#define KILLED_GANG(i) "substr(" i ".key, 1, instr(" i ".key, '@') - 1)"
+
 /* Rows KEY|HAS|MUST, one column: an instance, its attempts, and how many they must be if
  * one of it, or of its gang, came to nothing: one after that, or none; else 0, as many as
  * undisturbed. gangs: names of tasks. */
@@ -43,9 +46,12 @@ bool killed_read(struct killed *k, int journal);
     "event c WHERE c.run = d.run AND c.idx = -1 AND c.kind = 'cancelling' AND e.run = d.run AND "  \
     "e.idx = d.idx AND e.attempt_no = d.no AND e.cause = d.cause AND e.seq > c.seq)) FROM "        \
     "attempt d, instance j WHERE j.run = d.run AND d.run = i.run AND j.idx = d.idx AND "           \
-    "(" KILLED_NOTHING ") AND (j.idx = i.idx OR j.task = i.task AND j.task IN (" gangs "))), 0) "  \
-    "FROM instance i WHERE EXISTS (SELECT 1 FROM attempt a WHERE a.run = i.run AND a.idx = "       \
-    "i.idx)"
+    "(" KILLED_NOTHING ") AND (j.idx = i.idx OR " KILLED_GANG("j") " = " KILLED_GANG(              \
+        "i") " AND "                                                                               \
+             "j.task IN (" gangs "))), 0) "                                                        \
+             "FROM instance i WHERE EXISTS (SELECT 1 FROM attempt a WHERE a.run = i.run AND "      \
+             "a.idx = "                                                                            \
+             "i.idx)"
 
 /* The first of these lines that is not so; NULL: all are. undisturbed: lines KEY|HAS. */
 const char *killed_wrong(const char *rows, const char *undisturbed);

@@ -2,9 +2,10 @@
  * Random pipelines under random faults, on simulated machines: kills, processes that are stopped
  * (SIGSTOP) for a while, links that are cut, frozen, lossy, late or slow, reboots, empty and full
  * disks, clocks that step, a laptop that sleeps for twelve hours, and a user who cancels and
- * retries. The rules of world.h hold at every moment; what failed or was cancelled is retried in
- * the end, and then every task has succeeded with the outputs that it must have, and the one for
- * failures was skipped. A case that fails is made as small as it can be and shown.
+ * retries; some tasks run for each element of a list. The rules of world.h hold at every moment;
+ * what failed or was cancelled is retried in the end, and then every task has succeeded with the
+ * outputs that it must have, and the one for failures was skipped. A case that fails is made as
+ * small as it can be and shown.
  *
  *     random_test [SEED [COUNT]]     one seed alone tells its story
  */
@@ -29,6 +30,7 @@ struct task {
     bool there;
     int node; /* 1 … 3; 0: all */
     bool gang, side, lease;
+    bool each; /* of a list that an earlier task gives, if one does */
     enum mode mode;
     int ms;
     unsigned needs; /* bits of earlier tasks */
@@ -110,6 +112,7 @@ static void make_task(struct scenario *c, int i, uint64_t *s)
         t->ms = 5000 + below(s, 60000);
     if (t->mode == OUT && t->node == 0)
         t->mode = PLAIN;
+    t->each = t->mode != OUT && below(s, 3) == 0;
     for (int k = 0; k < i; k++)
         if (below(s, 3) == 0)
             t->needs |= 1u << k;
@@ -176,6 +179,8 @@ static void put_task(const struct scenario *c, int i, struct fr_buf *b)
         fr_buf_text(b, ", sidecars: [{argv: [sim, \"0\", \"0\", side]}]");
     if (t->mode == OUT)
         fr_buf_text(b, ", outputs: [v]");
+    if (in >= 0 && t->each)
+        fr_buf_fmt(b, ", foreach: '[\"${{ tasks.t%d.outputs.v }}\", 1, {\"k\": 2}]'", in);
     if (in >= 0)
         fr_buf_fmt(b, ", env: {IN: \"${{ tasks.t%d.outputs.v }}\"}", in);
     fr_buf_text(b, "}\n");

@@ -146,6 +146,7 @@ void world_know(struct world *w, const struct fr_plan *plan)
         snprintf(to->name, sizeof(to->name), "%s", from->name);
         to->gang = from->gang;
         to->count = from->count;
+        to->awaited = from->awaited;
         to->slots = (uint32_t)from->spec->slots;
         to->run_if = from->spec->run_if;
         to->best_effort = from->spec->best_effort;

@@ -52,6 +52,7 @@ enum {
 /* What truly happened to one attempt. */
 struct record {
     char attempt[40], run[40], task[16], node[16], generation[12];
+    char item[12]; /* its number; "": the task has none */
     bool exited; /* by itself, with 0 */
     bool side;   /* its sidecar was started, too */
     int64_t spawned_us;
@@ -63,6 +64,7 @@ struct world_task { /* of the plan that the engine made */
     char name[16];
     bool gang;
     uint32_t count, slots;
+    bool awaited; /* its instances are those of a list that gets known */
     enum fr_run_if run_if;
     bool best_effort;
     size_t n_needs, needs[WORLD_NEEDS];

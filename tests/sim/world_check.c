@@ -114,7 +114,7 @@ static void check_alone(struct world *w, const struct record *r)
         for (struct sim_proc *p = w->sim.machines[i].procs; p != NULL; p = p->next) {
             const struct record *o = p->marker[0] != '\0' ? world_record(w, p->marker) : NULL;
             if (o == NULL || o == r || p->state == SIM_ZOMBIE || strcmp(o->run, r->run) != 0 ||
-                strcmp(o->task, r->task) != 0)
+                strcmp(o->task, r->task) != 0 || strcmp(o->item, r->item) != 0)
                 continue;
             if (strcmp(o->node, r->node) == 0)
                 world_violated(w, "attempt %s of %s on %s starts while %s lives", r->attempt,
@@ -130,7 +130,8 @@ static void check_generation(struct world *w, const struct record *r)
 {
     for (const struct record *o = w->records; o < r; o++)
         if (strcmp(o->run, r->run) == 0 && strcmp(o->task, r->task) == 0 &&
-            strcmp(o->node, r->node) == 0 && strcmp(o->generation, r->generation) == 0)
+            strcmp(o->item, r->item) == 0 && strcmp(o->node, r->node) == 0 &&
+            strcmp(o->generation, r->generation) == 0)
             world_violated(w, "generation %s of %s on %s twice", r->generation, r->task, r->node);
 }
 
@@ -153,6 +154,12 @@ static uint32_t count_in(struct world *w, const struct record *r, const char *ta
     return n;
 }
 
+/* How many it has by now. */
+static uint32_t count_of(struct world *w, const struct record *r, const struct world_task *task)
+{
+    return task->awaited ? count_in(w, r, task->name, ~0u) : task->count;
+}
+
 /* What its task needs has ended, in the store, as run_if: and states: want it. */
 static void check_run_if(struct world *w, const struct record *r)
 {
@@ -169,9 +176,10 @@ static void check_run_if(struct world *w, const struct record *r)
     for (size_t i = 0; i < task->n_needs; i++) {
         const struct world_task *need = &w->tasks[task->needs[i]];
 
-        if (count_in(w, r, need->name, over) != need->count)
+        if (count_in(w, r, need->name, over) != count_of(w, r, need))
             world_violated(w, "%s starts, and %s has not ended", r->task, need->name);
-        if (task->states[i] != 0 && count_in(w, r, need->name, task->states[i]) != need->count)
+        if (task->states[i] != 0 &&
+            count_in(w, r, need->name, task->states[i]) != count_of(w, r, need))
             world_violated(w, "%s starts, and %s ended in another state", r->task, need->name);
         n_good += task->states[i] == 0 ? count_in(w, r, need->name, good) : 0;
         n_bad += task->states[i] == 0 ? count_in(w, r, need->name, over & ~good & ~skipped) : 0;
@@ -186,6 +194,8 @@ static void check_needs(struct world *w, const struct record *r)
 {
     const struct world_task *task = world_task(w, r->task);
 
+    const unsigned good = 1u << FR_ST_SUCCEEDED | 1u << FR_ST_SKIPPED;
+
     check_run_if(w, r);
     for (size_t i = 0; task != NULL && i < task->n_needs; i++) {
         const struct world_task *need = &w->tasks[task->needs[i]];
@@ -194,6 +204,8 @@ static void check_needs(struct world *w, const struct record *r)
             continue;
         for (int m = 0; m < SIM_MACHINES; m++)
             n += has_succeeded(w, r, need->name, m);
+        if (need->awaited && count_in(w, r, need->name, good) != count_of(w, r, need))
+            world_violated(w, "%s starts, and not all of %s succeeded", r->task, need->name);
         if (n < need->count)
             world_violated(w, "%s starts, and %u of %u of %s succeeded", r->task, n, need->count,
                            need->name);
@@ -271,6 +283,7 @@ void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn 
     snprintf(r->task, sizeof(r->task), "%s", env_of(sp, "FLOWRUN_TASK"));
     snprintf(r->node, sizeof(r->node), "%s", env_of(sp, "FLOWRUN_NODE"));
     snprintf(r->generation, sizeof(r->generation), "%s", env_of(sp, "FLOWRUN_GENERATION"));
+    snprintf(r->item, sizeof(r->item), "%s", env_of(sp, "FLOWRUN_ITEM_INDEX"));
     if (side) {
         r->side = true;
         return;

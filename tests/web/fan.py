@@ -87,6 +87,25 @@ def without_rows(one):
     one.wait("document.querySelector('.side')?.innerText.includes('no row of its matrix is left')", what="why")
 
 
+def grows(one):
+    """A task whose list is awaited is one box and one line; its elements come while the page is looked at."""
+    write("served/grow.yaml", "name: grow\ntasks:\n  give: {outputs: [l], run: \"until test -e %s/give; do sleep 0.02; done; "
+          "echo 'l=[\\\"a\\\",\\\"b\\\"]' >> $FLOWRUN_OUTPUT\"}\n"
+          "  each: {needs: [give], foreach: '${{ tasks.give.outputs.l }}', run: 'until test -e %s/end; do sleep 0.02; done'}\n"
+          "  after: {needs: [each], run: 'true'}\n" % (bed.folder, bed.folder))
+    follower = begin_run("served/grow.yaml")
+    until("it goes on", lambda: "running" in bed.flow("status", "3"))
+    one.go(bed.url + "runs/3?task=each")
+    boxes(one, ["give: 1 running", "each: 1 waiting", "after: 1 waiting"], "a list that is awaited")
+    one.wait("document.querySelector('.side')?.innerText.includes('n elements, not known yet')", what="why it waits")
+    write("give", "")
+    boxes(one, ["give: 1 succeeded", "each: 2 running", "after: 1 waiting"], "its elements")
+    one.wait("['each[a]', 'each[b]'].every((key) => document.querySelector('.side').innerText.includes(key))", what="a line for each")
+    write("end", "")
+    boxes(one, ["give: 1 succeeded", "each: 2 succeeded", "after: 1 succeeded"], "their ends")
+    follower.wait()
+
+
 def main():
     begin()
     write("served/fan.yaml", pipeline())
@@ -103,6 +122,7 @@ def main():
     on_a_phone(one)
     planned(one)
     without_rows(one)
+    grows(one)
     for kind in ("light", "dark", "phone"):
         one.look(kind == "dark")
         one.size(*((360, 740) if kind == "phone" else (1280, 800)))

@@ -100,38 +100,3 @@ void lists_check(const struct world *w)
             CHECK(state == FR_ST_WAITING || state == FR_ST_CANCELLED);
         }
 }
-
-/* By what it needs, directly or through others. */
-static bool depends(const struct world *w, uint32_t t, uint32_t on)
-{
-    const struct fr_task *spec = w->plan->tasks[t].spec;
-    bool any = false;
-
-    for (size_t i = 0; i < spec->n_needs; i++)
-        any = any || (uint32_t)spec->needs[i] == on || depends(w, (uint32_t)spec->needs[i], on);
-    return any;
-}
-
-static bool failed(const struct world *w, uint32_t t)
-{
-    const struct fr_plan_task *task = &w->plan->tasks[t];
-    bool any = false;
-
-    for (uint32_t k = 0; k < task->count; k++) {
-        enum fr_state_of state = w->rows[task->first + k].state;
-
-        any = any || (fr_state_ended(state) && state != FR_ST_SUCCEEDED && state != FR_ST_SKIPPED);
-    }
-    return any;
-}
-
-bool lists_refuse(const struct world *w, uint32_t task)
-{
-    uint32_t n = w->plan->n_tasks - w->plan->n_hooks;
-
-    for (uint32_t t = 0; t < n; t++)
-        for (uint32_t on = 0; on < n && fr_plan_is_grown(&w->plan->tasks[t]); on++)
-            if (depends(w, t, on) && (on == task || failed(w, on)))
-                return true;
-    return false;
-}

@@ -12,9 +12,6 @@ bool lists_grow(struct world *w);
 /* The event that lets the elements of such a task start; false: none waits for it. */
 bool lists_next(struct world *w, struct fr_event *ev);
 void lists_forget(struct world *w); /* a crash */
-/* Whether a retry from task (FR_PLAN_NONE: of what failed) may be refused: what a known list came
- * from would run again. */
-bool lists_refuse(const struct world *w, uint32_t task);
 /* After a commit: elements that are held have not started. */
 void lists_check(const struct world *w);
 

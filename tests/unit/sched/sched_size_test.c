@@ -154,6 +154,45 @@ static void test_slices(void)
     free(g);
 }
 
+/* How many whens are asked for by ev, and by the answers to them; all say no. */
+static size_t asked_by(struct bench *b, struct fr_event ev)
+{
+    size_t asked = 0;
+
+    CHECK(give(b, ev, NULL) == FR_OK);
+    for (size_t i = 0; i < b->acts.n; i++)
+        if (b->acts.v[i].kind == FR_ACT_EVAL) {
+            asked++;
+            CHECK(give(b, (struct fr_event){.kind = FR_EV_WHEN, .inst = b->acts.v[i].inst}, NULL) ==
+                  FR_OK);
+        }
+    b->acts.n = 0;
+    return asked;
+}
+
+static void test_answers(void)
+{
+    static const struct fr_event tick = {.kind = FR_EV_TICK};
+    struct bench b = {.ids = 0};
+    struct big *g = big_make();
+    size_t asked, n;
+
+    check_row("the answers to a slice belong to it");
+    for (int t = 0; t < BIG_TASKS; t++) {
+        g->tasks[t].n_needs = 0;
+        g->tasks[t].when.s = "false";
+    }
+    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
+    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
+    asked = n = asked_by(&b, (struct fr_event){.kind = FR_EV_BEGIN});
+    for (; fr_sched_more(b.s) && CHECK_INT(n, FR_SCHED_SLICE); asked += n)
+        n = asked_by(&b, tick);
+    CHECK_INT(asked, BIG_TASKS * BIG_NODES);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_SKIPPED), BIG_TASKS * BIG_NODES);
+    bench_finish(&b);
+    free(g);
+}
+
 /* A scheduler with the rows of the one before, as the next host makes it. */
 static void take_over(struct bench *b, struct fr_event resume)
 {
@@ -340,6 +379,7 @@ int main(void)
 {
     test_big();
     test_slices();
+    test_answers();
     test_retry();
     test_one_node();
     test_memory();
