@@ -132,7 +132,7 @@ def go_on():
     for n, layouts in enumerate((((1, 2, False), (3, 3, True), (2, 2, False)), ((3, 3, False), (2, 1, True), (1, 0, False)),
                                  ((2, 2, True), (2, 2, True), (2, 2, True)))):
         in_parts("go-%d" % n, layouts, zero, **CODED)
-    goes_not_on("go-0", "f32 after 8 bits", "bits of moments=8 is there where", deepspeed=zero(2), **dict(CODED, optim="adamw_torch"))
+    goes_not_on("go-0", "f32 after 8 bits", "bits of moments=8 is only there", deepspeed=zero(2), **dict(CODED, optim="adamw_torch"))
     exported("go-0")
 
 

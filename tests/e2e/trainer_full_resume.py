@@ -162,6 +162,27 @@ def flip(path):
         f.write(bytes([byte[0] ^ 1]))
 
 
+def rewritten(path, old, new):
+    with open(path) as f:
+        text = f.read()
+    t.check("%s has %s" % (path, old), old in text)
+    with open(path, "w") as f:
+        f.write(text.replace(old, new))
+
+
+def other_words():
+    """A state.json in which a value or a name is another: it is no other run, it is damaged."""
+    for name, old, new in (("updates", '"updates": 6', '"updates": 2'), ("samples", '"micro": 18', '"micro": 6'), ("steps", '"adam_step": 6', '"adam_step": 60'),
+                           ("flags", "--seed=7", "--seed=8"), ("names", '"seconds"', '"sexonds"')):
+        rewritten(copy("word-" + name) + "/resume/step-6/state.json", old, new)
+        text = go_on("state.json: " + name, "word-" + name, 2, 3)
+        t.has("state.json: %s: said" % name, text, "state of step 6 is not usable: word-%s/resume/step-6/state.json does not match its checksum" % name)
+        t.has("state.json: %s: the one before" % name, text, "from global step 4")
+        whole("state.json: " + name, "word-" + name, "ref-2", bits=True)
+    rewritten(copy("older") + "/resume/step-6/state.json", '"checksum"', '"older"')  # as a release without checksums wrote it
+    t.has("no checksum", go_on("no checksum", "older", 2, 3), "from global step 6")
+
+
 def damaged():
     """The newest state lacks a part, or has a bad one: the one before is taken, by 2, 1 or 3 ranks."""
     train("the first half", "half", 2, 3, steps=6, save_steps=2)
@@ -180,6 +201,7 @@ def damaged():
         t.has(name + ": said", text, "state of step 6 is not usable: " + want % (name + part))
         t.has(name + ": the one before", text, "from global step 4")
         whole("a part is " + name, name, "ref-2")
+    other_words()
 
     for step in (2, 4, 6):
         flip("%s/resume/step-%d/part-00000-of-00002.safetensors" % ("all" if step > 2 else copy("all"), step))

@@ -270,6 +270,7 @@ def wrong_states():
         name = os.path.dirname(path) + "/state.json"
         with open(name) as f:
             state = json.load(f)
+        del state["checksum"]
         change(state)
         with open(name, "w") as f:
             json.dump(state, f)
@@ -298,6 +299,8 @@ def wrong_states():
              "%s/resume/step-3: master:" + first + "x is no part of a state"),
             ("a tensor more", retold(lambda x: x.update({"master:other.weight@0": ("F32", [1], bytes(4))})), [],
              "%s/resume/step-3 has other.weight, which ex/model lacks"),
+            ("state.json is damaged", lambda path: described(path, lambda state: state.update(updates=1, checksum="0" * 64)), [],
+             "%s/resume/step-3/state.json does not match its checksum"),
             ("a part is not described", lambda path: described(path, lambda state: state["parts"][1].pop("sha256")), [],
              "%s/resume/step-3/state.json: part 1 is not described"),
             ("the type is not said", lambda path: described(path, lambda state: state["digests"].update(

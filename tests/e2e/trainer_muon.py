@@ -172,8 +172,9 @@ def go_on():
     for n, (door, layouts) in enumerate(((None, ((1, 2, False), (3, 3, True), (2, 2, False))), ({}, ((3, 3, False), (2, 1, True), (1, 2, False))))):
         in_parts("go-%d" % n, layouts, lambda stage, host, door=door: zero(stage, host, muon=door),
                  **(dict(MUON, use_muon=True) if door is None else MUON))
-    for what, zeros in (("AdamW after Muon", zero(2)), ("DeepSpeed's Muon after the flag's", zero(2, muon={}))):
-        goes_not_on("go-0", what, "--use_muon=1 is there where", deepspeed=zeros, **MUON)
+    for what, zeros, why in (("AdamW after Muon", zero(2), "--use_muon=1 is only there"),
+                             ("DeepSpeed's Muon after the flag's", zero(2, muon={}), "Muon of the optimizer block=gram is only here")):
+        goes_not_on("go-0", what, why, deepspeed=zeros, **MUON)
     exported("go-0")
 
 

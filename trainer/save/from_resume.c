@@ -230,7 +230,7 @@ static enum fr_rc read_words(struct writing *w, struct fr_err *err)
 
     if (path == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a file's name");
-    if ((rc = fr_json_load(path, JSON_MOST, &w->state, err)) != FR_OK)
+    if ((rc = resume_load_json(path, &w->state, err)) != FR_OK)
         return rc;
     if ((path = fr_arena_fmt(&w->arena, "%s/training_args.json", w->above)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a file's name");

@@ -199,22 +199,35 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
     return fits ? FR_OK : fr_fail(err, FR_NOMEM, "no room for the text of the configuration");
 }
 
+/* The line of text that has the name of this one; NULL: none has. */
+static const char *line_named(const char *text, const char *line)
+{
+    size_t n = strcspn(line, "=\n");
+
+    for (; *text != '\0'; text += strcspn(text, "\n"), text += *text == '\n')
+        if (strcspn(text, "=\n") == n && strncmp(text, line, n) == 0)
+            return text;
+    return NULL;
+}
+
 void tr_identity_difference(const char *there, const char *here, struct fr_buf *out)
 {
-    while (*there != '\0' && *here != '\0' && out->n == 0) {
-        size_t a = strcspn(there, "\n"), b = strcspn(here, "\n");
-        size_t theirs = strcspn(there, "=\n"), mine = strcspn(here, "=\n");
-        if (theirs != mine || strncmp(there, here, mine) != 0)
-            fr_buf_fmt(out, "%.*s is there where %.*s is here", (int)a, there, (int)b, here);
-        else if (a != b || strncmp(there, here, a) != 0)
-            fr_buf_fmt(out, "%.*s is %.*s there, %.*s here", (int)mine, here, (int)(a - mine - 1),
-                       there + mine + 1, (int)(b - mine - 1), here + mine + 1);
-        there += a + (there[a] == '\n');
-        here += b + (here[b] == '\n');
-    }
-    if (out->n == 0)
-        fr_buf_fmt(out, "%.*s is only %s", (int)strcspn(*there != '\0' ? there : here, "\n"),
-                   *there != '\0' ? there : here, *there != '\0' ? "there" : "here");
+    const char *texts[] = {there, here};
+
+    for (int side = 2; side-- > 0 && out->n == 0;)
+        for (const char *at = texts[side]; *at != '\0' && out->n == 0;) {
+            const char *other = line_named(texts[1 - side], at);
+            size_t n = strcspn(at, "\n"), name = strcspn(at, "=\n");
+            size_t m = other != NULL ? strcspn(other, "\n") : 0;
+            if (other == NULL)
+                fr_buf_fmt(out, "%.*s is only %s", (int)n, at, side == 0 ? "there" : "here");
+            else if (side == 1 && (m != n || strncmp(at, other, n) != 0))
+                fr_buf_fmt(out, "%.*s is %.*s there, %.*s here", (int)name, at, (int)(m - name - 1),
+                           other + name + 1, (int)(n - name - 1), at + name + 1);
+            at += n + (at[n] == '\n');
+        }
+    if (out->n == 0 && strcmp(there, here) != 0)
+        fr_buf_text(out, "the order of its values differs");
 }
 
 /* Marks the tensors of the checkpoint that the model reads; others are optional. */

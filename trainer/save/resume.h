@@ -8,7 +8,7 @@
  * the first writes.
  *
  * A state is written to a temporary folder, fsynced and renamed; state.json carries the SHA-256 of
- * the tensor file.
+ * the tensor file, and of its own other members.
  *
  * Where weights train, alone or beside adapters, every rank writes a part of its own with all that
  * it updates, part-RRRRR-of-WWWWW.safetensors, with 1-d f32 tensors "master:NAME@FIRST", "m:…",

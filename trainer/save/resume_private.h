@@ -34,6 +34,8 @@ enum fr_rc resume_publish(const struct tr_resume *r, const struct tr_optim *o,
                           const struct tr_progress *p, const char *key, json_t *more,
                           struct fr_err *err);
 
+/* A state.json. FR_CORRUPT: it is not what was written. *root is owned by the caller. */
+enum fr_rc resume_load_json(const char *path, json_t **root, struct fr_err *err);
 enum fr_rc resume_read_json(const struct tr_resume *r, int64_t step, json_t **root,
                             struct fr_err *err);
 

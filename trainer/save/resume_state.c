@@ -112,6 +112,48 @@ static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o
         (json_int_t)p->not_better, "empty", (json_int_t)p->empty);
 }
 
+/* The SHA-256 of all members but "checksum", which is not there. */
+static enum fr_rc checksum(const json_t *root, char out[FR_SHA256_TEXT], struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc = FR_OK;
+
+    fr_json_add(&text, root, JSON_COMPACT | JSON_SORT_KEYS);
+    if (text.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for state.json");
+    else
+        fr_sha256(text.p, text.n, out);
+    fr_buf_finish(&text);
+    return rc;
+}
+
+static enum fr_rc seal(json_t *root, struct fr_err *err)
+{
+    char sha[FR_SHA256_TEXT];
+    enum fr_rc rc = checksum(root, sha, err);
+
+    if (rc == FR_OK && json_object_set_new(root, "checksum", json_string(sha)) != 0)
+        rc = fr_fail(err, FR_NOMEM, "no memory for state.json");
+    return rc;
+}
+
+/* Takes the checksum out. States of before it was written have none; what that of another version
+ * is of is not known. */
+static enum fr_rc unseal(json_t *root, const char *path, struct fr_err *err)
+{
+    const char *said = json_string_value(json_object_get(root, "checksum"));
+    char want[FR_SHA256_TEXT] = "", sha[FR_SHA256_TEXT];
+    enum fr_rc rc;
+
+    if (said == NULL || json_integer_value(json_object_get(root, "version")) != VERSION)
+        return FR_OK;
+    (void)snprintf(want, sizeof(want), "%s", said);
+    (void)json_object_del(root, "checksum");
+    if ((rc = checksum(root, sha, err)) == FR_OK && strcmp(want, sha) != 0)
+        rc = fr_fail(err, FR_CORRUPT, "%s does not match its checksum", path);
+    return rc;
+}
+
 /* The same step of the epoch for this number of ranks: the samples of a step are the same. */
 static int64_t micro_now(const struct tr_resume *r, int64_t micro, int64_t accumulation)
 {
@@ -242,6 +284,8 @@ enum fr_rc resume_publish(const struct tr_resume *r, const struct tr_optim *o,
     if (json_object_set_new(root, key, more) != 0)
         rc = fr_fail(err, FR_NOMEM, "no memory for state.json");
     if (rc == FR_OK)
+        rc = seal(root, err);
+    if (rc == FR_OK)
         rc = fr_json_save(root, path, JSON_INDENT(1) | JSON_SORT_KEYS, 0600, err);
     if (rc == FR_OK)
         rc = rename_state(r, p->step, err);
@@ -292,6 +336,17 @@ enum fr_rc resume_same_run(const struct tr_resume *r, const struct tr_optim *o, 
     return FR_USAGE;
 }
 
+enum fr_rc resume_load_json(const char *path, json_t **root, struct fr_err *err)
+{
+    enum fr_rc rc = fr_json_load(path, JSON_MAX, root, err);
+
+    if (rc == FR_OK && (rc = unseal(*root, path, err)) != FR_OK) {
+        json_decref(*root);
+        *root = NULL;
+    }
+    return rc;
+}
+
 enum fr_rc resume_read_json(const struct tr_resume *r, int64_t step, json_t **root,
                             struct fr_err *err)
 {
@@ -299,7 +354,7 @@ enum fr_rc resume_read_json(const struct tr_resume *r, int64_t step, json_t **ro
 
     resume_dir(r, step, "", dir);
     snprintf(path, sizeof(path), "%s/state.json", dir);
-    return fr_json_load(path, JSON_MAX, root, err);
+    return resume_load_json(path, root, err);
 }
 
 enum fr_rc resume_share_json(const struct tr_optim *o, int root_rank, json_t **root,

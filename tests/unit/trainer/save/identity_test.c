@@ -166,8 +166,12 @@ static void test_differences(void)
         const char *there, *here, *want;
     } rows[] = {
         {"a=1\nb=2\n", "a=1\nb=3\n", "b is 2 there, 3 here"},
-        {"a=1\n", "b=1\n", "a=1 is there where b=1 is here"},
-        {"ab=1\n", "a=1\n", "ab=1 is there where a=1 is here"},
+        {"a=1\n", "b=1\n", "b=1 is only here"},
+        {"ab=1\n", "a=1\n", "a=1 is only here"},
+        {"a=1\nx=1\nc=1\n", "a=1\nc=1\n", "x=1 is only there"},
+        {"a=1\nc=1\n", "a=1\nx=1\nc=2\n", "x=1 is only here"},
+        {"x=1\nc=1\n", "c=2\n", "c is 1 there, 2 here"},
+        {"a=1\nb=1\n", "b=1\na=1\n", "the order of its values differs"},
         {"a=1\nb=2\n", "a=1\n", "b=2 is only there"},
         {"a=1\n", "a=1\nb=2\n", "b=2 is only here"},
         {"a=10\n", "a=1\n", "a is 10 there, 1 here"},
