@@ -118,6 +118,7 @@ def freeze():
         return {k for k in base if any(p in k for p in parts)}
 
     t.same("freeze: two last layers", changed(), of(".layers.1.", ".layers.2."))
+    t.same("freeze: all, and one of them", changed(freeze_trainable_modules="all,mlp"), of(".layers.1.", ".layers.2."))
     t.same("freeze: the first layer's mlp", changed(freeze_trainable_layers=-1, freeze_trainable_modules="mlp"),
            of(".layers.0.mlp."))
     t.same("freeze: a part of a layer's norms", changed(freeze_trainable_layers=1, freeze_trainable_modules="input_layernorm"),
@@ -374,6 +375,9 @@ def main():
             ("freeze: an extra that is none", dict(finetuning_type="freeze", freeze_extra_modules="mlp"),
              "--freeze_extra_modules: Module mlp is not found, please choose from embed_tokens, norm, lm_head"),
             ("freeze: nothing", dict(finetuning_type="freeze", freeze_trainable_layers=0), "freeze trains nothing"),
+            ("freeze: no module", dict(finetuning_type="freeze", freeze_trainable_modules=","), "freeze trains nothing"),
+            ("freeze: no extra", dict(finetuning_type="freeze", freeze_trainable_layers=0, freeze_extra_modules=","), "freeze trains nothing"),
+            ("freeze: none beside all", dict(finetuning_type="freeze", freeze_trainable_modules="all,q_proj"), "Module q_proj is not found"),
             ("the model's own folder", dict(output_dir="llama", overwrite_output_dir=True),
              "the model llama would be overwritten by what is trained"),
             ("a checkpoint of its own", dict(output_dir="own", model_name_or_path="own/checkpoint-3"),

@@ -137,6 +137,8 @@ static enum fr_rc check_list(const struct tr_model_config *c, const char *list, 
     while (rc == FR_OK && next_name(&list, &name)) {
         struct search s = {.name = name, .extra = extra};
 
+        if (!extra && fr_str_is(name, "all"))
+            continue;
         rc = tr_model_tensors(c, each, &s, err);
         if (extra && c->tie_word_embeddings)
             offer(&s, FR_STR("lm_head"));
@@ -150,6 +152,36 @@ static enum fr_rc check_list(const struct tr_model_config *c, const char *list, 
         fr_buf_finish(&s.found);
     }
     return rc;
+}
+
+struct counted {
+    const struct tr_trained *trained;
+    int64_t n;
+};
+
+static enum fr_rc count(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct counted *d = arg;
+
+    (void)err;
+    d->n += tr_trained_has(d->trained, t);
+    return FR_OK;
+}
+
+/* Lists of commas name nothing. */
+static enum fr_rc check_any(const struct tr_args *a, const struct tr_model_config *c,
+                            const struct tr_trained *trained, struct fr_err *err)
+{
+    struct counted d = {.trained = trained};
+    enum fr_rc rc = tr_model_tensors(c, count, &d, err);
+
+    if (rc != FR_OK || d.n > 0)
+        return rc;
+    return fr_fail(err, FR_USAGE,
+                   "freeze trains nothing: freeze_trainable_layers %lld, freeze_trainable_modules "
+                   "'%s' and freeze_extra_modules '%s' name no weight",
+                   (long long)a->freeze_trainable_layers, a->freeze_trainable_modules,
+                   a->freeze_extra_modules != NULL ? a->freeze_extra_modules : "");
 }
 
 enum fr_rc tr_trained_read(const struct tr_args *a, const struct tr_model_config *c,
@@ -171,8 +203,10 @@ enum fr_rc tr_trained_read(const struct tr_args *a, const struct tr_model_config
     out->first = n > 0 ? (n < all ? all - n : 0) : 0;
     out->last = n > 0 ? all : (-n < all ? -n : all);
     out->extra = a->freeze_extra_modules;
-    if (strcmp(a->freeze_trainable_modules, "all") != 0)
+    if (!in_list(a->freeze_trainable_modules, FR_STR("all")))
         out->modules = a->freeze_trainable_modules;
-    rc = check_list(c, out->modules, false, notes, err);
-    return rc == FR_OK ? check_list(c, out->extra, true, notes, err) : rc;
+    rc = check_list(c, a->freeze_trainable_modules, false, notes, err);
+    if (rc == FR_OK)
+        rc = check_list(c, out->extra, true, notes, err);
+    return rc == FR_OK ? check_any(a, c, out, err) : rc;
 }
