@@ -7,7 +7,7 @@ FUZZ  ?= build-fuzz
 MESON_FLAGS ?= $(if $(CI),-Dwerror=true -Dcuda=disabled,)
 
 BUILD_PACKAGES = gcc g++ libc6-dev meson ninja-build pkg-config libyaml-dev libsqlite3-dev libevent-dev \
-	libssh2-1-dev libgpg-error-dev libssl-dev zlib1g-dev libzstd-dev libjansson-dev libmd-dev libdnnl-dev libpcre2-dev \
+	libssh2-1-dev libgpg-error-dev libssl-dev zlib1g-dev libzstd-dev libjansson-dev libmd-dev libpcre2-dev \
 	libutf8proc-dev libcurl4-openssl-dev openssh-client
 TEST_PACKAGES = python3 curl sudo openssh-server iproute2 nftables procps e2fsprogs podman runc busybox-static csh tcsh faketime tzdata
 

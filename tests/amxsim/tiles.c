@@ -63,7 +63,7 @@ void amxsim_end_op(void)
 /* The code around the tiles needs the rest of such a chip, and that it may be used (cells.h). */
 static bool fits(void)
 {
-    return __builtin_cpu_supports("avx512bf16") && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
+    return __builtin_cpu_supports("avx512bf16") && getenv("FLOWTRAIN_MAX_ISA") == NULL;
 }
 
 __attribute__((constructor)) static void check_chip(void)

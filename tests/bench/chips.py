@@ -16,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "results", "chips.txt")
 MODEL = [os.path.join(HERE, "small.json"), "512", "128", "device=cpu"]
-WIDTHS = [None, "AVX512_CORE_BF16", "AVX512_CORE", "AVX2"]  # as ONEDNN_MAX_CPU_ISA has them; None: what the chip is best at
+WIDTHS = [None, "AVX512_BF16", "AVX512", "AVX2"]  # as FLOWTRAIN_MAX_ISA has them; None: what the chip is best at
 TOO_SLOW = {("bf16", "AVX2")}  # torch multiplies bf16 below 1 GFLOP/s there: minutes a step
 KINDS = [(kind, recompute) for kind in ("f32", "bf16") for recompute in ("none", "all")]
 
@@ -39,7 +39,7 @@ def width_env(width):
     if width is None:
         return {}
     narrow = width == "AVX2"
-    return {"ONEDNN_MAX_CPU_ISA": width, "ATEN_CPU_CAPABILITY": "avx2" if narrow else "avx512",
+    return {"FLOWTRAIN_MAX_ISA": width, "ONEDNN_MAX_CPU_ISA": width.replace("AVX512", "AVX512_CORE"), "ATEN_CPU_CAPABILITY": "avx2" if narrow else "avx512",
             "MKL_ENABLE_INSTRUCTIONS": "AVX2" if narrow else "AVX512"}
 
 

@@ -1,6 +1,6 @@
 /*
  * The chip's own rate of products: a loop of multiply-and-add in registers, of f32 and of pairs of
- * bf16, by the vectors that the CPU backend uses here (ONEDNN_MAX_CPU_ISA holds it to lesser ones),
+ * bf16, by the vectors that the CPU backend uses here (FLOWTRAIN_MAX_ISA holds it to lesser ones),
  * on as many threads. The best of rounds.
  *
  * usage: peak

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Training on the CPU, a small model of DeepSeek-V3's architecture: tokens/s, peak memory, the share of
-# the rate that oneDNN has at the model's own shapes (rate.c, in the same run), and where the time goes;
+# the chip's own rate (peak.c, in the same run), and where the time goes;
 # with a Python that has torch, transformers and peft in PEER, the same steps by these beside it. Both
 # with activations kept and computed again. By turns, ROUNDS times. Threads wait as those of flowtrain.
 # usage: trainer.sh BUILD [STEPS] [ROUNDS]
@@ -9,12 +9,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-build}
 what=("$here/small.json" 512 128 steps="${2:-3}" device=cpu)
 
-[ -x "$build/tests/bench/rate" ] || { echo "trainer.sh: this build has no oneDNN to compare with" >&2; exit 2; }
-
 for round in $(seq "${3:-1}"); do
     for type in f32 bf16; do
-        rate=$("$build/tests/bench/rate" "$here/small.json" 512 type=$type | tail -n 1 | grep -o '[0-9.]*[0-9]')
-        echo "== round $round, $type: oneDNN's rate $rate TFLOP/s"
+        rate=$("$build/tests/bench/peak" | sed -n "s/^$type .* //p")
+        echo "== round $round, $type: the chip's rate $rate TFLOP/s"
         for recompute in none all; do
             echo "-- recompute $recompute"
             GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-2000}" "$build/tests/bench/layers" "${what[@]}" type=$type recompute=$recompute rate="$rate" 2>&1 |

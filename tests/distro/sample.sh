@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A sample of tests/distro/run.sh, short enough for every run of the tests: the CPU backend before the
-# compiler and the oneDNN of the other Debian (13 on 12, 12 elsewhere), warnings as errors. Packages are
-# unpacked, nothing is installed; FOLDER keeps them. Skipped without debootstrap, root or the network.
+# compiler of the other Debian (13 on 12, 12 elsewhere), warnings as errors. Packages are unpacked,
+# nothing is installed; FOLDER keeps them. Skipped without debootstrap, root or the network.
 #
 # usage: sample.sh FOLDER
 set -euo pipefail
@@ -34,7 +34,7 @@ fetch() {
     mkdir -p "$dir/state/lists/partial" "$dir/cache/archives/partial"
     : > "$dir/status"
     echo "deb [signed-by=$keys] $mirror $suite main" > "$dir/sources.list"
-    apt update && apt install -y --no-install-recommends --download-only gcc libc6-dev libdnnl-dev
+    apt update && apt install -y --no-install-recommends --download-only gcc libc6-dev
 }
 
 unpack() {
@@ -58,9 +58,7 @@ rm -rf "$root/tree"
 mkdir -p "$root/tree"
 tar -C "$top" -c engine/base trainer | tar -C "$root/tree" -x
 
-# Of the files for oneDNN 2 and 3 the one that meson would take.
-major=$(sed -n 's/^#define DNNL_VERSION_MAJOR //p' "$root/usr/include/oneapi/dnnl/dnnl_version.h")
-echo "gcc $(chroot "$root" /usr/bin/gcc -dumpfullversion), oneDNN $major"
+echo "gcc $(chroot "$root" /usr/bin/gcc -dumpfullversion)"
 passed=0 failed=0
 compile() { # file, further arguments
     local name=$1
@@ -77,7 +75,6 @@ compile() { # file, further arguments
 for f in "$top"/trainer/backend/cpu/*.c; do
     name=$(basename "$f")
     case $name in
-        onednn[23].c) [ "$name" != "onednn$major.c" ] || compile "$name" ;;
         cells_pack.c | cells_rows.c | cells_strip.c) # once for each level of cells_simd.h
             for level in 2 4 5; do compile "$name" -DCPU_LEVEL=$level; done
             ;;

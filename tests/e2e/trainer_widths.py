@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Widths of the CPU's kernels through `flowtrain train`: ONEDNN_MAX_CPU_ISA takes the lesser ones. At each the
+"""Widths of the CPU's kernels through `flowtrain train`: FLOWTRAIN_MAX_ISA takes the lesser ones. At each the
 log names the kernels, one thread and three give the same bits, and losses agree with the machine's best: f32 to
 1e-5 relative; bf16 in the first step to 2^-9, the rounding of a bf16, then to 2^-6: AdamW moves by the whole rate
 where a gradient is nearly 0, to whichever side that is rounded. Skipped on a chip without AVX2.
@@ -12,9 +12,9 @@ import sys
 import trainer_lib as t
 
 WIDE = {"avx512f", "avx512bw", "avx512vl", "avx512dq"}
-NEEDS = {"AVX2": {"avx2", "fma", "f16c"}, "AVX512_CORE": WIDE, "AVX512_CORE_BF16": WIDE | {"avx512_bf16"}}
-SAID = {"AVX2": ("avx2", "widened-to-avx2-f32"), "AVX512_CORE": ("avx512", "widened-to-avx512-f32"),
-        "AVX512_CORE_BF16": ("avx512", "avx512")}
+NEEDS = {"AVX2": {"avx2", "fma", "f16c"}, "AVX512": WIDE, "AVX512_BF16": WIDE | {"avx512_bf16"}}
+SAID = {"AVX2": ("avx2", "widened-to-avx2-f32"), "AVX512": ("avx512", "widened-to-avx512-f32"),
+        "AVX512_BF16": ("avx512", "avx512")}
 KERNELS = re.compile(r"cpu threads=\d+ f32=(\S+) bf16=(\S+)")
 
 
@@ -45,8 +45,8 @@ def main():
         train(name, bf16)
         for isa in [k for k in NEEDS if NEEDS[k] <= flags]:
             one, three = "%s-%s-1" % (name, isa), "%s-%s-3" % (name, isa)
-            t.same(one + ": kernels", train(one, bf16, ONEDNN_MAX_CPU_ISA=isa), SAID[isa])
-            train(three, bf16, ONEDNN_MAX_CPU_ISA=isa, OMP_NUM_THREADS="3")
+            t.same(one + ": kernels", train(one, bf16, FLOWTRAIN_MAX_ISA=isa), SAID[isa])
+            train(three, bf16, FLOWTRAIN_MAX_ISA=isa, OMP_NUM_THREADS="3")
             t.same(one + ": three threads", t.losses(three), t.losses(one))
             compare(one, one, name, (2 ** -9, 2 ** -6, 2 ** -6) if bf16 else 3 * (1e-5,))
     t.finish()

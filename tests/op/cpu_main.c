@@ -71,18 +71,18 @@ static int prove(void)
     struct fr_err err;
 
     omp_set_num_threads(1);
-    if (cpu_create(CPU_MATH_OWN, &be, &err) != FR_OK || op_prove(be, &err) != FR_OK) {
+    if (cpu_create(CPU_MATH_PLAIN, &be, &err) != FR_OK || op_prove(be, &err) != FR_OK) {
         printf("%s\n", err.msg);
         return EXIT_FAILURE;
     }
     return op_run();
 }
 
-/* op_test [own|onednn|bf16|cells]: which matrix products the CPU backend takes; none: the machine's
- * best. Once with one thread, once with three. op_test mutations: see prove(). */
+/* op_test [plain|cells]: which matrix products the CPU backend takes; none: the machine's best.
+ * Once with one thread, once with three. op_test mutations: see prove(). */
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"best", "own", "onednn", "bf16", "cells"};
+    static const char *const names[] = {"best", "plain", "cells"};
     enum cpu_math math = CPU_MATH_BEST;
     struct tr_backend *be[2] = {NULL, NULL};
     struct fr_err err;
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "mutations") == 0)
         return prove();
-    for (int i = 0; i < 5 && argc > 1; i++)
+    for (int i = 0; i < 3 && argc > 1; i++)
         if (strcmp(argv[1], names[i]) == 0)
             math = (enum cpu_math)i;
     for (int i = 0; i < 2 && rc == FR_OK; i++) {

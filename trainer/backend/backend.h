@@ -187,7 +187,7 @@ enum fr_rc tr_sync(struct tr_backend *be, struct tr_queue *q, struct fr_err *err
 void tr_backend_describe(struct tr_backend *be, char out[256]);
 void tr_backend_destroy(struct tr_backend *be);
 
-/* The CPU: oneDNN and OpenMP (threads: OMP_NUM_THREADS). f32, bf16, f16; FP8 weights. Logs one line
+/* The CPU, by OpenMP (threads: OMP_NUM_THREADS). f32, bf16, f16; FP8 weights. Logs one line
  * saying which matrix product runs. */
 enum fr_rc tr_cpu_create(struct tr_backend **out, struct fr_err *err);
 

@@ -70,28 +70,19 @@ static void turn(float *dst, int64_t ld, const float *src, int64_t rows, int64_t
     cpu_turn(&(struct cpu_turn){dst, src, rows, cols, ld, cols});
 }
 
-/* c += a b, on the calling thread alone. */
-static void multiply(const struct cpu_head *x, struct cpu_tile t)
-{
-    if (x->sgemm)
-        cpu_onednn_tile(&t, false, false);
-    else
-        cpu_tile_gemm(&t);
-}
-
 /* s (m, BK) = scale * q (m, dq) kt (dq, n): the scores of a block. */
 static void scores(const struct cpu_head *x, struct lane *l, int64_t m, int64_t n)
 {
     memset(l->s, 0, (size_t)(m * BK) * sizeof(float));
-    multiply(x, (struct cpu_tile){.c = l->s,
-                                  .a = l->q,
-                                  .b = l->kt,
-                                  .m = m,
-                                  .n = n,
-                                  .k = x->dq,
-                                  .ldc = BK,
-                                  .lda = x->dq,
-                                  .ldb = BK});
+    cpu_tile_gemm(&(struct cpu_tile){.c = l->s,
+                                     .a = l->q,
+                                     .b = l->kt,
+                                     .m = m,
+                                     .n = n,
+                                     .k = x->dq,
+                                     .ldc = BK,
+                                     .lda = x->dq,
+                                     .ldb = BK});
     for (int64_t i = 0; i < m; i++)
         cpu_scale(l->s + i * BK, x->a->scale, n);
 }
@@ -166,15 +157,15 @@ static void forward_block(const struct cpu_head *x, float *lane, struct cpu_rang
         load_head(l->v, &a->V, j, n, x->g);
         scores(x, l, m, n);
         softmax(x, l, qs, ks);
-        multiply(x, (struct cpu_tile){.c = l->o,
-                                      .a = l->s,
-                                      .b = l->v,
-                                      .m = m,
-                                      .n = x->dv,
-                                      .k = n,
-                                      .ldc = x->dv,
-                                      .lda = BK,
-                                      .ldb = x->dv});
+        cpu_tile_gemm(&(struct cpu_tile){.c = l->o,
+                                         .a = l->s,
+                                         .b = l->v,
+                                         .m = m,
+                                         .n = x->dv,
+                                         .k = n,
+                                         .ldc = x->dv,
+                                         .lda = BK,
+                                         .ldb = x->dv});
     }
     for (int64_t r = 0; r < m; r++) {
         cpu_scale(l->o + r * x->dv, 1 / l->sum[r], x->dv);
@@ -216,45 +207,45 @@ static void backward_pair(const struct cpu_head *x, struct lane *l, struct cpu_r
     turn(l->vt, BK, l->v, n, x->dv);
     scores(x, l, m, n);
     memset(l->ds, 0, (size_t)(m * BK) * sizeof(float));
-    multiply(x, (struct cpu_tile){.c = l->ds,
-                                  .a = l->dO,
-                                  .b = l->vt,
-                                  .m = m,
-                                  .n = n,
-                                  .k = x->dv,
-                                  .ldc = BK,
-                                  .lda = x->dv,
-                                  .ldb = BK});
+    cpu_tile_gemm(&(struct cpu_tile){.c = l->ds,
+                                     .a = l->dO,
+                                     .b = l->vt,
+                                     .m = m,
+                                     .n = n,
+                                     .k = x->dv,
+                                     .ldc = BK,
+                                     .lda = x->dv,
+                                     .ldb = BK});
     softmax_grad(x, l, qs, ks);
     turn(l->st, BQ, l->s, m, BK);
-    multiply(x, (struct cpu_tile){.c = l->dV + at * x->dv,
-                                  .a = l->st,
-                                  .b = l->dO,
-                                  .m = n,
-                                  .n = x->dv,
-                                  .k = m,
-                                  .ldc = x->dv,
-                                  .lda = BQ,
-                                  .ldb = x->dv});
+    cpu_tile_gemm(&(struct cpu_tile){.c = l->dV + at * x->dv,
+                                     .a = l->st,
+                                     .b = l->dO,
+                                     .m = n,
+                                     .n = x->dv,
+                                     .k = m,
+                                     .ldc = x->dv,
+                                     .lda = BQ,
+                                     .ldb = x->dv});
     turn(l->st, BQ, l->ds, m, BK);
-    multiply(x, (struct cpu_tile){.c = l->dK + at * x->dq,
-                                  .a = l->st,
-                                  .b = l->q,
-                                  .m = n,
-                                  .n = x->dq,
-                                  .k = m,
-                                  .ldc = x->dq,
-                                  .lda = BQ,
-                                  .ldb = x->dq});
-    multiply(x, (struct cpu_tile){.c = l->dq,
-                                  .a = l->ds,
-                                  .b = l->k,
-                                  .m = m,
-                                  .n = x->dq,
-                                  .k = n,
-                                  .ldc = x->dq,
-                                  .lda = BK,
-                                  .ldb = x->dq});
+    cpu_tile_gemm(&(struct cpu_tile){.c = l->dK + at * x->dq,
+                                     .a = l->st,
+                                     .b = l->q,
+                                     .m = n,
+                                     .n = x->dq,
+                                     .k = m,
+                                     .ldc = x->dq,
+                                     .lda = BQ,
+                                     .ldb = x->dq});
+    cpu_tile_gemm(&(struct cpu_tile){.c = l->dq,
+                                     .a = l->ds,
+                                     .b = l->k,
+                                     .m = m,
+                                     .n = x->dq,
+                                     .k = n,
+                                     .ldc = x->dq,
+                                     .lda = BK,
+                                     .ldb = x->dq});
 }
 
 static void backward_queries(const struct cpu_head *x, struct lane *l, struct cpu_range qs)
@@ -321,7 +312,6 @@ static struct cpu_head head_of(const struct cpu *cpu, const struct tr_attention 
     int64_t b = index / heads;
 
     return (struct cpu_head){.a = a,
-                             .sgemm = cpu->sgemm,
                              .amx = cpu->amx && !cpu_attend_f32(a),
                              .begin = cpu_int(&a->offsets, b, 0),
                              .end = cpu_int(&a->offsets, b + 1, 0),
@@ -343,20 +333,17 @@ enum fr_rc tr_cpu_attention_fwd(void *self, struct tr_queue *q, const struct tr_
 
     if (rc != FR_OK)
         return rc;
-#pragma omp parallel num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
-    {
-        omp_set_num_threads(1); /* of oneDNN inside a block */
-#pragma omp for collapse(2) schedule(dynamic)
-        for (int64_t i = 0; i < tasks; i++)
-            for (int64_t b = 0; b < blocks; b++) {
-                struct cpu_head x = head_of(cpu, a, i, nh);
-                int64_t i0 = x.begin + b * way->block;
-                struct cpu_range qs = {i0, cpu_least(i0 + way->block, x.end)};
+#pragma omp parallel for num_threads(cpu->threads) collapse(2)                                     \
+    schedule(dynamic) if (tr_view_count(a->Q) > CPU_SMALL)
+    for (int64_t i = 0; i < tasks; i++)
+        for (int64_t b = 0; b < blocks; b++) {
+            struct cpu_head x = head_of(cpu, a, i, nh);
+            int64_t i0 = x.begin + b * way->block;
+            struct cpu_range qs = {i0, cpu_least(i0 + way->block, x.end)};
 
-                if (qs.begin < qs.end)
-                    way->forward(&x, cpu_lane(lanes, floats), qs);
-            }
-    }
+            if (qs.begin < qs.end)
+                way->forward(&x, cpu_lane(lanes, floats), qs);
+        }
     return FR_OK;
 }
 
@@ -372,16 +359,13 @@ enum fr_rc tr_cpu_attention_bwd(void *self, struct tr_queue *q, const struct tr_
 
     if (rc != FR_OK)
         return rc;
-#pragma omp parallel num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
-    {
-        omp_set_num_threads(1);
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < tasks; i++) {
-            struct cpu_head x = head_of(cpu, a, i, nkv);
+#pragma omp parallel for num_threads(cpu->threads)                                                 \
+    schedule(dynamic) if (tr_view_count(a->Q) > CPU_SMALL)
+    for (int64_t i = 0; i < tasks; i++) {
+        struct cpu_head x = head_of(cpu, a, i, nkv);
 
-            x.g = x.h;
-            way->backward(&x, cpu_lane(lanes, floats));
-        }
+        x.g = x.h;
+        way->backward(&x, cpu_lane(lanes, floats));
     }
     return FR_OK;
 }

@@ -8,8 +8,7 @@
 /* One kv head g of the segment begin .. end; h is the current q head. */
 struct cpu_head {
     const struct tr_attention *a;
-    bool sgemm; /* f32 products by oneDNN */
-    bool amx;   /* products of bf16 by AMX */
+    bool amx; /* products of bf16 by AMX */
     int64_t begin, end, g, h;
     int64_t dq, dv;
 };

@@ -188,7 +188,7 @@ struct cpu_kernels {
 #undef CPU_KERNEL_SLOT
 };
 
-/* The widest kernels that this build has, the chip runs and ONEDNN_MAX_CPU_ISA allows; NULL: none.
+/* The widest kernels that this build has, the chip runs and FLOWTRAIN_MAX_ISA allows; NULL: none.
  * Tests set that variable to try a lesser chip. */
 const struct cpu_kernels *cpu_kernels(void);
 bool cpu_may_tile(void); /* whether that variable allows AMX */

@@ -1,4 +1,4 @@
-/* Which kernels of cells.h run: what the chip has, and ONEDNN_MAX_CPU_ISA allows. */
+/* Which kernels of cells.h run: what the chip has, and FLOWTRAIN_MAX_ISA allows. */
 #include "trainer/backend/cpu/cells.h"
 
 #include <stdatomic.h>
@@ -9,21 +9,20 @@ enum level { NONE, AVX2, AVX512, AVX512_BF16, TILES };
 
 extern const struct cpu_kernels cpu_avx2_kernels, cpu_avx512_kernels, cpu_avx512bf16_kernels;
 
-/* ONEDNN_MAX_CPU_ISA, as oneDNN reads it (its guide: CPU Dispatcher Control). AVX512_BF16 is what
- * it asks for by that name. */
+/* FLOWTRAIN_MAX_ISA: the most that kernels may use; another word: none. AVX512_BF16 asks for pairs
+ * also where they are slower. */
 static enum level allowed(void)
 {
-    const char *max = getenv("ONEDNN_MAX_CPU_ISA");
+    static const char *const names[] = {
+        [AVX2] = "AVX2", [AVX512] = "AVX512", [AVX512_BF16] = "AVX512_BF16"};
+    const char *max = getenv("FLOWTRAIN_MAX_ISA");
 
-    if (max == NULL || max[0] == '\0' || strcmp(max, "ALL") == 0 || strcmp(max, "DEFAULT") == 0)
+    if (max == NULL || max[0] == '\0')
         return TILES;
-    if (strstr(max, "AMX") != NULL)
-        return TILES;
-    if (strcmp(max, "AVX512_CORE") == 0 || strcmp(max, "AVX512_CORE_VNNI") == 0)
-        return AVX512;
-    if (strncmp(max, "AVX512", 6) == 0 || strncmp(max, "AVX10", 5) == 0)
-        return AVX512_BF16;
-    return strncmp(max, "AVX2", 4) == 0 ? AVX2 : NONE;
+    for (int i = AVX2; i < TILES; i++)
+        if (strcmp(max, names[i]) == 0)
+            return (enum level)i;
+    return NONE;
 }
 
 /* Intel's instruction for pairs has half the rate of FMA, so bf16 is faster widened there, and

@@ -113,25 +113,15 @@ static enum fr_rc cpu_sync(void *self, struct tr_queue *q, struct fr_err *err)
 static void cpu_describe(void *self, char out[256])
 {
     const struct cpu *cpu = self;
-    const char *f32 = cpu->cells != NULL ? cpu->cells->name : cpu->sgemm ? "onednn" : "own";
-    bool widened = !cpu->pairs && cpu->onednn == NULL;
-    char math[128];
+    const char *f32 = cpu->cells != NULL ? cpu->cells->name : "plain";
 
-    cpu_onednn_describe(math);
-    snprintf(out, 256, "threads=%d f32=%s bf16=%s%s%s%s", cpu->threads, f32,
-             widened ? "widened-to-" : "",
-             cpu->amx              ? "amx"
-             : cpu->onednn != NULL ? "onednn"
-                                   : f32,
-             widened ? "-f32" : "", math);
+    snprintf(out, 256, "threads=%d f32=%s bf16=%s%s%s", cpu->threads, f32,
+             cpu->pairs ? "" : "widened-to-", cpu->amx ? "amx" : f32, cpu->pairs ? "" : "-f32");
 }
 
 static void cpu_destroy(void *self)
 {
-    struct cpu *cpu = self;
-
-    cpu_onednn_destroy(cpu->onednn);
-    fr_sys.free(cpu);
+    fr_sys.free(self);
 }
 
 static const struct tr_memory_ops cpu_memory = {
@@ -165,20 +155,11 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
 /* Selects the products for the wanted math. */
 static enum fr_rc choose(struct cpu *cpu, enum cpu_math math, struct fr_err *err)
 {
-    bool best = math == CPU_MATH_BEST;
-
-    cpu->sgemm = math != CPU_MATH_OWN && cpu_onednn_has_sgemm();
-    cpu->cells = best || math == CPU_MATH_CELLS ? cpu_kernels() : NULL;
+    cpu->cells = math != CPU_MATH_PLAIN ? cpu_kernels() : NULL;
     cpu->pairs = cpu->cells != NULL && cpu->cells->pairs;
-    cpu->amx = best && cpu->pairs && cpu_amx_have();
-    if (math == CPU_MATH_ONEDNN && !cpu->sgemm)
-        return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
-    if (math == CPU_MATH_BF16 && !cpu_onednn_has_bf16(true))
-        return fr_fail(err, FR_UNSUPPORTED, "oneDNN has no bf16 products here");
+    cpu->amx = math == CPU_MATH_BEST && cpu->pairs && cpu_amx_have();
     if (math == CPU_MATH_CELLS && cpu->cells == NULL)
         return fr_fail(err, FR_UNSUPPORTED, "this chip has no AVX2");
-    if (math == CPU_MATH_BF16 || (best && cpu->cells == NULL && cpu_onednn_has_bf16(false)))
-        return cpu_onednn_create(&cpu->onednn, err);
     return FR_OK;
 }
 

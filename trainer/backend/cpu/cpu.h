@@ -26,13 +26,10 @@
 #endif
 
 struct cpu_kernels;
-struct cpu_onednn; /* primitives by shape; NULL without oneDNN or where it has no fast bf16 */
 
 struct cpu {
     struct tr_backend base;
-    struct cpu_onednn *onednn;       /* owns: bf16 products; not beside cells */
-    bool sgemm;                      /* f32 tiles by oneDNN instead of our own kernel */
-    const struct cpu_kernels *cells; /* our own vector kernels (cells.h); NULL: none */
+    const struct cpu_kernels *cells; /* vector kernels (cells.h); NULL: none, plain f32 tiles */
     bool pairs;                      /* their products of bf16 are of pairs */
     bool amx;                        /* strips of bf16 by AMX */
     int threads;
@@ -54,7 +51,6 @@ size_t cpu_attention_bytes(const struct cpu *cpu, const struct tr_attention *a, 
 size_t cpu_cached_bytes(const struct cpu *cpu, const struct tr_attention_cached *a);
 size_t cpu_product_bytes(struct cpu *cpu, const struct tr_gemm *g);
 size_t cpu_grouped_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a);
-size_t cpu_onednn_bytes(struct cpu *cpu, const struct tr_gemm *g);
 void cpu_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
 
 /* Bytes of memory that this process can still allocate. */
@@ -154,8 +150,8 @@ void cpu_swiglu(float *h, const float *g, const float *u, int64_t n);
 /* Element of an i32 or i64 view. */
 int64_t cpu_int(const struct tr_view *v, int64_t row, int64_t col);
 
-/* c (m, n) += a (m, k) b (k, n), f32 row-major: the inner product of attention and of our own
- * tiles. */
+/* c (m, n) += a (m, k) b (k, n), f32 row-major: the inner product of attention and of plain tiles.
+ */
 struct cpu_tile {
     float *c;
     const float *a, *b;
@@ -175,11 +171,9 @@ void cpu_turn(const struct cpu_turn *t);
  * each. */
 enum cpu_math {
     CPU_MATH_BEST,
-    CPU_MATH_OWN,    /* our own f32 tiles */
-    CPU_MATH_ONEDNN, /* oneDNN's f32 tiles */
-    CPU_MATH_BF16,   /* oneDNN's bf16 primitives, emulated where the chip lacks them */
-    CPU_MATH_CELLS   /* our own AVX2 or AVX-512 kernels, pairs of bf16 where the chip has their
-                      * instructions; no AMX */
+    CPU_MATH_PLAIN, /* f32 tiles without kernels of cells.h */
+    CPU_MATH_CELLS  /* kernels of cells.h, pairs of bf16 where the chip has their instructions; no
+                     * AMX */
 };
 enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err);
 
@@ -196,8 +190,7 @@ enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_
 /* The product of tile i: tiles [first[p], first[p+1]) are those of product p < n. */
 int64_t cpu_which(const int64_t *first, int64_t n, int64_t i);
 
-/* Products by our own AVX2 or AVX-512 kernels. any: of a group, the product of one expert; n: of
- * how many.
+/* Products by the kernels of cells.h. any: of a group, the product of one expert; n: of how many.
  */
 bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g);
 enum fr_rc cpu_cells_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
@@ -211,25 +204,6 @@ enum fr_rc cpu_prepack(void *self, struct tr_queue *q, const struct tr_view *w, 
 /* Panels of all columns of w, if they take as many bytes as w. */
 bool cpu_repacks(void *self, const struct tr_view *w);
 enum fr_rc cpu_repack(void *self, struct tr_queue *q, const struct tr_view *w, struct fr_err *err);
-
-/* onednn.c, or none.c in a build without it. */
-bool cpu_onednn_has_sgemm(void);
-bool cpu_onednn_has_bf16(bool emulated); /* fast; or at all */
-/* As cpu_tile_gemm; with the flags a is stored (k, m), b (n, k). One thread when in a parallel
- * region. */
-void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b);
-enum fr_rc cpu_onednn_create(struct cpu_onednn **out, struct fr_err *err);
-void cpu_onednn_destroy(struct cpu_onednn *d);
-/* Whether bf16 primitives can run this product; cpu_onednn_product runs it. */
-bool cpu_onednn_takes(const struct cpu_onednn *d, const struct tr_gemm *g);
-enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
-                              struct fr_err *err);
-/* The products of all experts at once: the tiles of one expert are too few for all threads. */
-enum fr_rc cpu_onednn_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
-                            struct fr_err *err);
-size_t cpu_onednn_group_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a,
-                              const struct tr_gemm *any);
-void cpu_onednn_describe(char out[128]);
 
 #define CPU_OP(name, args, fp8)                                                                    \
     enum fr_rc tr_cpu_##name(void *self, struct tr_queue *q, const struct args *a,                 \

@@ -60,13 +60,8 @@ static struct block block_of(float *buf, const struct tr_weight *m, struct cpu_r
 }
 
 /* c += op(a) op(b) for one block of the inner dimension. */
-static void multiply(const struct cpu *cpu, const struct tr_gemm *g, struct cpu_tile *t,
-                     struct scratch *s)
+static void multiply(const struct tr_gemm *g, struct cpu_tile *t, struct scratch *s)
 {
-    if (cpu->sgemm) {
-        cpu_onednn_tile(t, g->trans_a, g->trans_b);
-        return;
-    }
     if (g->trans_b) {
         cpu_turn(&(struct cpu_turn){s->turned_b, t->b, t->n, t->k, t->n, t->ldb});
         t->b = s->turned_b;
@@ -104,8 +99,7 @@ static void finish(const struct tr_gemm *g, int64_t i0, int64_t j0, struct cpu_t
     }
 }
 
-static void tile(const struct cpu *cpu, const struct tr_gemm *g, int64_t i0, int64_t j0,
-                 struct scratch *s)
+static void tile(const struct tr_gemm *g, int64_t i0, int64_t j0, struct scratch *s)
 {
     int64_t D = g->a.shape[g->trans_a ? 0 : 1];
     struct cpu_range rows = {i0, cpu_least(i0 + TILE_M, g->c.shape[0])};
@@ -126,7 +120,7 @@ static void tile(const struct cpu *cpu, const struct tr_gemm *g, int64_t i0, int
         t.b = y.p;
         t.ldb = y.ld;
         t.k = inner.end - inner.begin;
-        multiply(cpu, g, &t, s);
+        multiply(g, &t, s);
     }
     finish(g, i0, j0, &t);
 }
@@ -173,7 +167,7 @@ int64_t cpu_which(const int64_t *first, int64_t n, int64_t i)
     return lo;
 }
 
-static void run_tile(const struct cpu *cpu, const struct tiles *all, int64_t i, struct scratch *s)
+static void run_tile(const struct tiles *all, int64_t i, struct scratch *s)
 {
     int64_t lo = cpu_which(all->first, all->n, i), across;
     struct tr_gemm g;
@@ -181,18 +175,14 @@ static void run_tile(const struct cpu *cpu, const struct tiles *all, int64_t i, 
     g = all->group != NULL ? cpu_expert(all->group, all->group->e0 + lo) : *all->one;
     across = (g.c.shape[1] + TILE_N - 1) / TILE_N;
     i -= all->first[lo];
-    tile(cpu, &g, i / across * TILE_M, i % across * TILE_N, s);
+    tile(&g, i / across * TILE_M, i % across * TILE_N, s);
 }
 
 static void run_tiles(const struct cpu *cpu, const struct tiles *all, struct scratch *work)
 {
-#pragma omp parallel num_threads(cpu->threads) if (all->first[all->n] > 1)
-    {
-        omp_set_num_threads(1); /* for oneDNN inside a tile */
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < all->first[all->n]; i++)
-            run_tile(cpu, all, i, &work[omp_get_thread_num()]);
-    }
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic) if (all->first[all->n] > 1)
+    for (int64_t i = 0; i < all->first[all->n]; i++)
+        run_tile(all, i, &work[omp_get_thread_num()]);
 }
 
 enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
@@ -240,12 +230,8 @@ static enum fr_rc f32_group(struct cpu *cpu, struct tr_queue *q, const struct tr
 
 size_t cpu_product_bytes(struct cpu *cpu, const struct tr_gemm *g)
 {
-    size_t own = (size_t)cpu->threads * sizeof(struct scratch);
-    size_t bf16 = cpu_onednn_takes(cpu->onednn, g) ? cpu_onednn_bytes(cpu, g) : 0;
-
-    if (cpu_cells_take(cpu, g))
-        bf16 = cpu_cells_bytes(cpu, 1, g);
-    return own > bf16 ? own : bf16;
+    return cpu_cells_take(cpu, g) ? cpu_cells_bytes(cpu, 1, g)
+                                  : (size_t)cpu->threads * sizeof(struct scratch);
 }
 
 enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
@@ -253,8 +239,6 @@ enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm
 {
     if (tr_view_count(g->c) > 0 && cpu_cells_take(cpu, g))
         return cpu_cells_product(cpu, q, g, err);
-    if (tr_view_count(g->c) > 0 && cpu_onednn_takes(cpu->onednn, g))
-        return cpu_onednn_product(cpu, q, g, err);
     return cpu_f32_product(cpu, q, g, err);
 }
 
@@ -278,10 +262,7 @@ size_t cpu_grouped_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a)
 {
     struct tr_gemm g = any_expert(a);
 
-    if (cpu_cells_take(cpu, &g))
-        return cpu_cells_bytes(cpu, a->e1 - a->e0, &g);
-    return cpu_onednn_takes(cpu->onednn, &g) ? cpu_onednn_group_bytes(cpu, a, &g)
-                                             : group_bytes(cpu, a);
+    return cpu_cells_take(cpu, &g) ? cpu_cells_bytes(cpu, a->e1 - a->e0, &g) : group_bytes(cpu, a);
 }
 
 /* The first product with rows; all experts have one type. */
@@ -303,10 +284,8 @@ enum fr_rc tr_cpu_grouped_gemm(void *self, struct tr_queue *q, const struct tr_g
 
     if (!first_product(a, &one))
         return FR_OK;
-    if (cpu_cells_take(cpu, &one))
-        return cpu_cells_group(cpu, q, a, &one, err);
-    return cpu_onednn_takes(cpu->onednn, &one) ? cpu_onednn_group(cpu, q, a, err)
-                                               : f32_group(cpu, q, a, err);
+    return cpu_cells_take(cpu, &one) ? cpu_cells_group(cpu, q, a, &one, err)
+                                     : f32_group(cpu, q, a, err);
 }
 
 enum fr_rc tr_cpu_grouped_wgrad(void *self, struct tr_queue *q, const struct tr_grouped_wgrad *a,

@@ -21,5 +21,5 @@ void cpu_pack_across(const struct cpu_pack *p, int64_t apart)
 {
     (void)p;
     (void)apart;
-    assert(!"cells are pairs of bf16 without kernels");
+    assert(0 && "cells are pairs of bf16 without kernels");
 }

@@ -1,7 +1,7 @@
 /*
  * What ops keep of a queue's work memory, from their shapes alone: the logits of a chunk, scores of
  * the router, rows of attention and the tiles of products. Ops that take a few rows for each thread
- * are left out. What oneDNN takes for itself inside an f32 tile is not known and not counted.
+ * are left out.
  */
 #include "trainer/backend/cpu/cpu.h"
 

@@ -89,7 +89,7 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
     struct tr_gemm g = {
         .c = s->z, .a = tr_view_rows(a->F, s->begin, n), .b = a->w, .trans_b = true, .alpha = 1};
     bool grad = !tr_view_absent(a->state.acc);
-    bool half = a->w.w.dtype == TR_BF16 && (cpu->pairs || cpu->onednn != NULL);
+    bool half = a->w.w.dtype == TR_BF16 && cpu->pairs;
     enum fr_rc rc = cpu_product(cpu, q, &g, err);
 
     if (rc != FR_OK)
