@@ -24,6 +24,7 @@ def saves():
             ("one step beyond it", dict(steps=3, save_steps=2), [2, 3], [2, 3]),
             ("before it", dict(steps=1, save_steps=2), [1], [1]),
             ("the newest", dict(steps=4, save_steps=1, save_total_limit=1), [4], [3, 4]),
+            ("no limit", dict(steps=4, save_steps=1, save_total_limit=0), [1, 2, 3, 4], [1, 2, 3, 4]),
             ("the newest two", dict(steps=4, save_steps=1, save_total_limit=2), [3, 4], [3, 4]),
             ("the newest three", dict(steps=4, save_steps=1, save_total_limit=3), [2, 3, 4], [2, 3, 4]),
             ("as many as there are", dict(steps=4, save_steps=1, save_total_limit=4), [1, 2, 3, 4], [1, 2, 3, 4]),

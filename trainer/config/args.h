@@ -125,7 +125,7 @@ struct tr_args {
     bool no_resume_state, disable_tqdm;
     enum tr_strategy save_strategy, logging_strategy;
     double save_steps, logging_steps; /* < 1: ratio of the total */
-    int64_t save_total_limit;         /* -1: all */
+    int64_t save_total_limit;         /* 0 and below: all */
     int64_t resume_copies;            /* nodes that have each part of a resume state */
     enum tr_report report_to;
     int64_t ddp_timeout; /* seconds */

@@ -156,7 +156,7 @@ const struct tr_arg tr_arg_table[] = {
     CHOICE(logging_strategy, "steps", strategies, "when to log"),
     FLOAT(save_steps, "500", "steps between checkpoints; below 1 a share of all"),
     FLOAT(logging_steps, "500", "steps between log lines; below 1 a share of all"),
-    INT(save_total_limit, NULL, "keep the newest k checkpoints"),
+    INT(save_total_limit, NULL, "keep the newest k checkpoints; 0 and below: all"),
     INT(resume_copies, "1", "full, freeze: nodes that have each part of a resume state"),
     CHOICE(report_to, "none", reports, "where else numbers go"),
     INT(ddp_timeout, "1800", "seconds that a collective may take"),

@@ -289,7 +289,7 @@ void tr_export_rotate(const char *output_dir, int64_t keep, int64_t best)
     size_t n = 0;
     int64_t count = 0;
 
-    if (keep < 0 || fr_sys.list(output_dir, &names, &n) != 0)
+    if (keep <= 0 || fr_sys.list(output_dir, &names, &n) != 0)
         return;
     for (size_t i = 0; i < n; i++)
         count += step_of(names[i]) >= 0;

@@ -55,8 +55,8 @@ void tr_export_sweep(const char *output_dir);
  * number. */
 size_t tr_export_steps(const char *output_dir, int64_t *steps, size_t cap);
 
-/* Removes the oldest checkpoint-N folders until `keep` are left; keep < 0 keeps all. Never removes
- * that of step `best` (0: none). */
+/* Removes the oldest checkpoint-N folders until `keep` are left; 0 and below keep all, as in the
+ * Trainer. Never removes that of step `best` (0: none). */
 void tr_export_rotate(const char *output_dir, int64_t keep, int64_t best);
 
 #endif
