@@ -221,6 +221,47 @@ def longer(path, entry):
         f.write(raw[:at + 20] + struct.pack("<II", 1 << 30, 1 << 30) + raw[at + 28:])
 
 
+def flipped(path, entry):
+    """One bit of an entry, by its name or size, is another."""
+    with zipfile.ZipFile(path) as z:
+        info = next(i for i in z.infolist()[::-1] if i.filename.endswith("/%s" % entry) or i.file_size == entry)
+    with open(path, "r+b") as f:
+        f.seek(info.header_offset + 26)
+        at = info.header_offset + 30 + sum(struct.unpack("<HH", f.read(4))) + info.file_size // 2
+        f.seek(at)
+        byte = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([byte ^ 1]))
+
+
+def unsummed(path):
+    """As torch writes it where it is told to leave checksums out: they are 0."""
+    raw = bytearray(t.file_bytes(path))
+    at = raw.find(b"PK\x01\x02")
+    while at >= 0:
+        raw[at + 16:at + 20] = bytes(4)
+        at = raw.find(b"PK\x01\x02", at + 4)
+    with open(path, "wb") as f:
+        f.write(raw)
+
+
+def damaged():
+    """Bytes that are not those that were written: torch itself takes them."""
+    said = ("does not match its checksum: the file is damaged", "fetch it again")
+    for stage in (1, 2, 3):
+        spoil("a weight of stage %d" % stage, lambda at: flipped(rank(at, 1), "data/2"),
+              ("zero_pp_rank_1_mp_rank_00_optim_states.pt: entry ", "data/2") + said, stage)
+    spoil("a pickle", lambda at: flipped(rank(at, 1), "data.pkl"), ("data.pkl",) + said)
+    spoil("a frozen weight", lambda at: flipped(at + "/mp_rank_00_model_states.pt", 42), ("mp_rank_00_model_states.pt: entry ",) + said, 2)
+    checkpoint(model()).write("sums", 3, 2)
+    run(["--from_deepspeed", "sums", "--to", "out"])
+    want = whole("out")
+    for r in (0, 1):
+        unsummed(rank("sums/global_step3", r))
+    run(["--from_deepspeed", "sums", "--to", "out"])
+    t.check("without checksums: every bit", want and whole("out") == want)
+
+
 def wrong_files():
     for n in (1, 200, -100):
         spoil("cut by %d" % n, lambda at: cut(rank(at, 1), n), ("zero_pp_rank_1_mp_rank_00_optim_states.pt",))
@@ -292,6 +333,7 @@ def main():
     folders()
     tied(model())
     hostile()
+    damaged()
     wrong_files()
     wrong_worlds()
     wrong_shapes()

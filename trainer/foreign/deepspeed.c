@@ -80,7 +80,7 @@ static enum fr_rc read_flats(struct tr_ds *d, size_t rank, const struct tr_torch
 
 static enum fr_rc read_optim(struct tr_ds *d, size_t rank, struct fr_err *err)
 {
-    struct tr_torch_file f = {0};
+    struct tr_torch_file f = {.check = d->check};
     const struct tr_pv *state;
     enum fr_rc rc = tr_torch_open(&f, d->files.optim[rank], err);
 
@@ -125,6 +125,7 @@ static enum fr_rc read_models(struct tr_ds *d, struct fr_err *err)
     if (d->model == NULL)
         return nomem(d, err);
     for (size_t r = 0; r < d->files.nmodel && rc == FR_OK; r++) {
+        d->model[r].check = d->check;
         rc = tr_torch_open(&d->model[r], d->files.model[r], err);
         if (rc == FR_OK)
             rc = check_model(d, &d->model[r], err);
@@ -146,7 +147,7 @@ static enum fr_rc describe(struct tr_ds *d, struct fr_err *err)
     return d->what != NULL ? FR_OK : nomem(d, err);
 }
 
-enum fr_rc tr_ds_open(const char *dir, struct tr_ds **out, struct fr_err *err)
+enum fr_rc tr_ds_open(const char *dir, bool check, struct tr_ds **out, struct fr_err *err)
 {
     struct tr_ds *d = fr_sys.alloc(sizeof(*d));
     enum fr_rc rc;
@@ -154,7 +155,7 @@ enum fr_rc tr_ds_open(const char *dir, struct tr_ds **out, struct fr_err *err)
     *out = NULL;
     if (d == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to read %s", dir);
-    *d = (struct tr_ds){.stage = 0};
+    *d = (struct tr_ds){.check = check};
     rc = tr_ds_files(dir, &d->arena, &d->files, err);
     for (size_t r = 0; r < d->files.noptim && rc == FR_OK; r++)
         rc = read_optim(d, r, err);

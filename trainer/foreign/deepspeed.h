@@ -27,9 +27,10 @@ struct tr_ds_tensor {
 
 struct tr_ds; /* an open checkpoint */
 
-/* dir: one with the file `latest`, or the folder of one step. FR_NOTFOUND names a rank whose file
+/* dir: one with the file `latest`, or the folder of one step. check: the weights are read whole and
+ * compared with their checksums. FR_NOTFOUND names a rank whose file
  * is missing; FR_CORRUPT and FR_USAGE name file and tensor. */
-enum fr_rc tr_ds_open(const char *dir, struct tr_ds **out, struct fr_err *err);
+enum fr_rc tr_ds_open(const char *dir, bool check, struct tr_ds **out, struct fr_err *err);
 void tr_ds_close(struct tr_ds *d);
 
 size_t tr_ds_count(const struct tr_ds *d);

@@ -331,7 +331,7 @@ static enum fr_rc cut_files(struct tr_ds *d, const struct tr_pv *shapes, size_t 
 
     for (size_t k = 0; 2 * k < shapes->n && rc == FR_OK; k++) {
         struct tr_ds_tensor t = {.part = TR_DS_TRAINED, .group = g};
-        struct tr_torch_file f = {0};
+        struct tr_torch_file f = {.check = d->check};
         const struct tr_pv *param;
         struct tr_run run;
         const char *path;

@@ -9,6 +9,7 @@
 struct tr_ds {
     struct fr_arena arena;
     struct tr_ds_files files;
+    bool check;
     struct tr_torch_file *model; /* by rank; owns */
     struct tr_torch_file optim;  /* of rank 0; owns */
     int64_t stage, step;

@@ -120,7 +120,7 @@ enum fr_rc tr_left_open_deepspeed(const struct tr_left_opts *o, struct tr_left *
     enum fr_rc rc = start(o, out, err);
 
     if (rc == FR_OK)
-        rc = tr_ds_open(o->dir, &out->ds, err);
+        rc = tr_ds_open(o->dir, false, &out->ds, err);
     if (rc == FR_OK)
         rc = tr_ds_open_optim(out->ds, &optim, err);
     if (rc == FR_OK)

@@ -12,11 +12,13 @@ static enum fr_rc read_entry(struct tr_torch_file *f, const struct tr_zip_entry 
                              struct fr_str *out, struct fr_err *err)
 {
     char *p = fr_arena_alloc(&f->arena, (size_t)e->bytes + 1);
+    enum fr_rc rc;
 
     if (p == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %s", tr_zip_path(f->zip));
     *out = (struct fr_str){p, (size_t)e->bytes};
-    return tr_zip_read(f->zip, e->at, p, (size_t)e->bytes, err);
+    rc = tr_zip_check(f->zip, e, err);
+    return rc == FR_OK ? tr_zip_read(f->zip, e->at, p, (size_t)e->bytes, err) : rc;
 }
 
 /* Older versions of torch do not say it: then it is little. */
@@ -90,7 +92,7 @@ enum fr_rc tr_torch_run(const struct tr_torch_file *f, const struct tr_pv *tenso
         return fr_fail(err, FR_CORRUPT, "%s: %s has %lld bytes, a tensor ends at %lld", path, name,
                        (long long)e->bytes, (long long)((t->first + out->n) * size));
     out->at = e->at + t->first * size;
-    return FR_OK;
+    return f->check ? tr_zip_check(f->zip, e, err) : FR_OK;
 }
 
 void tr_runs_close(struct tr_runs_file *f)

@@ -10,10 +10,12 @@ struct tr_torch_file {
     const char *path; /* borrows */
     struct fr_arena arena;
     const struct tr_pv *root;
+    bool check; /* the caller's: tensors are compared with their checksums when they are asked for,
+                   which reads all of their storage; the pickle always is */
 };
 
-/* Zero *f before. FR_USAGE: a name of its pickle is refused, or the file is of a machine with
- * another order of bytes. */
+/* Zero *f before, but for check. FR_USAGE: a name of its pickle is refused, or the file is of a
+ * machine with another order of bytes. */
 enum fr_rc tr_torch_open(struct tr_torch_file *f, const char *path, struct fr_err *err);
 void tr_torch_close(struct tr_torch_file *f);
 
@@ -24,7 +26,7 @@ struct tr_run {
     int64_t at, n; /* byte of the file; elements */
 };
 
-/* All elements of a tensor of f. FR_CORRUPT: the file lacks its bytes. */
+/* All elements of a tensor of f. FR_CORRUPT: the file lacks its bytes, or has others. */
 enum fr_rc tr_torch_run(const struct tr_torch_file *f, const struct tr_pv *tensor,
                         struct tr_run *out, struct fr_err *err);
 

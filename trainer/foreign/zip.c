@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 enum {
     END_BYTES = 22,
@@ -16,7 +17,8 @@ enum {
     ENTRY_BYTES = 46,
     LOCAL_BYTES = 30,
     COMMENT_MAX = 65535,
-    DIRECTORY_MAX = 1 << 28
+    DIRECTORY_MAX = 1 << 28,
+    PIECE = 1 << 20
 };
 
 struct tr_zip {
@@ -185,6 +187,7 @@ static enum fr_rc read_entry(struct tr_zip *z, const unsigned char *p, size_t le
     if (size > INT64_MAX)
         return cut(z, err);
     e->bytes = (int64_t)size;
+    e->crc = (uint32_t)number(p + 16, 4);
     z->n++;
     return place(z, local, e, err);
 }
@@ -245,6 +248,32 @@ enum fr_rc tr_zip_open(const char *path, struct tr_zip **out, struct fr_err *err
     }
     *out = z;
     return FR_OK;
+}
+
+enum fr_rc tr_zip_check(struct tr_zip *z, const struct tr_zip_entry *e, struct fr_err *err)
+{
+    unsigned char *piece = NULL;
+    enum fr_rc rc = FR_OK;
+    uLong crc = crc32_z(0, NULL, 0);
+
+    if (e->crc == 0 || e->whole)
+        return FR_OK;
+    if ((piece = fr_sys.alloc(PIECE)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to check %s", z->path);
+    for (int64_t at = 0; at < e->bytes && rc == FR_OK; at += PIECE) {
+        size_t n = (size_t)(e->bytes - at < PIECE ? e->bytes - at : PIECE);
+
+        if ((rc = tr_zip_read(z, e->at + at, piece, n, err)) == FR_OK)
+            crc = crc32_z(crc, piece, n);
+    }
+    fr_sys.free(piece);
+    if (rc == FR_OK && crc != e->crc)
+        rc = fr_fail(err, FR_CORRUPT,
+                     "%s: entry %s does not match its checksum: the file is damaged, fetch it "
+                     "again",
+                     z->path, e->name.p);
+    z->entries[e - z->entries].whole = rc == FR_OK;
+    return rc;
 }
 
 void tr_zip_close(struct tr_zip *z)

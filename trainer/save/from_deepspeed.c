@@ -210,7 +210,7 @@ enum fr_rc tr_from_deepspeed(const struct tr_from_deepspeed *o, struct fr_buf *s
     enum fr_rc rc = check_other(o, err);
 
     if (rc == FR_OK)
-        rc = tr_ds_open(o->checkpoint, &w.ds, err);
+        rc = tr_ds_open(o->checkpoint, true, &w.ds, err);
     if (rc == FR_OK)
         rc = read_config(&w, err);
     if (rc == FR_OK)
