@@ -41,7 +41,7 @@ static enum fr_rc check_values(const struct part *p, const float *w, struct fr_e
     return FR_OK;
 }
 
-static void put(struct part *p, const float *w)
+static void put(struct part *p, float *w)
 {
     struct tr_blocks b = blocks_of(p->from);
 
@@ -50,11 +50,8 @@ static void put(struct part *p, const float *w)
     } else if (p->scales) {
         tr_fp8_scales(&b, w, (float *)(void *)p->bytes);
     } else {
-        struct tr_view v = tr_view1(p->bytes, p->type, p->from->elements);
-
-#pragma omp parallel for
-        for (int64_t i = 0; i < p->from->elements; i++)
-            tr_set(v, i, (double)w[i]);
+        tr_view_copy(tr_view1(p->bytes, p->type, p->from->elements),
+                     tr_view1(w, TR_F32, p->from->elements));
     }
 }
 

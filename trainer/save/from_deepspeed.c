@@ -51,12 +51,11 @@ static enum fr_rc convert_piece(const struct source *s, struct tr_view from, str
 {
     enum fr_rc rc = FR_OK;
 
-    for (int64_t i = 0; i < tr_view_count(from) && rc == FR_OK; i++) {
-        double x = tr_get(from, i);
-
-        tr_set(to, i, x);
-        rc = check_value(s, x, tr_get(to, i), first + i, err);
-    }
+    tr_view_copy(to, from);
+    if (tr_view_finite(to))
+        return FR_OK;
+    for (int64_t i = 0; i < tr_view_count(from) && rc == FR_OK; i++)
+        rc = check_value(s, tr_get(from, i), tr_get(to, i), first + i, err);
     return rc;
 }
 

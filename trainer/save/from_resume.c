@@ -412,12 +412,11 @@ static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, voi
         int64_t to = end < p->first + p->n ? end : p->first + p->n;
 
         for (int64_t k = from, m; k < to && rc == FR_OK; k += m) {
-            struct tr_view y = tr_view1((char *)dst + (k - begin) * size, type, to - k);
-
             m = to - k < PIECE ? to - k : PIECE;
             rc = tr_st_read(p->st, p->tensor, (k - p->first) * 4, raw, (size_t)m * 4, err);
-            for (int64_t j = 0; j < m && rc == FR_OK; j++)
-                tr_set(y, j, (double)raw[j]);
+            if (rc == FR_OK)
+                tr_view_copy(tr_view1((char *)dst + (k - begin) * size, type, m),
+                             tr_view1(raw, TR_F32, m));
         }
     }
     if (rc == FR_OK)

@@ -90,9 +90,9 @@ static enum fr_rc make_bytes(struct part *p, struct fr_err *err)
     }
     if (rc == FR_OK && p->scale != NULL)
         code(p, w);
-    struct tr_view v = tr_view1(p->bytes, type, p->from->elements);
-    for (int64_t i = 0; rc == FR_OK && p->scale == NULL && i < p->from->elements; i++)
-        tr_set(v, i, (double)w[i]);
+    if (rc == FR_OK && p->scale == NULL)
+        tr_view_copy(tr_view1(p->bytes, type, p->from->elements),
+                     tr_view1(w, TR_F32, p->from->elements));
     fr_sys.free(w);
     return rc;
 }

@@ -34,11 +34,10 @@ static enum fr_rc fill_frozen(void *arg, const struct tr_st_item *item, int64_t 
     int64_t size = (int64_t)tr_dtype_bytes(to), old = (int64_t)tr_dtype_bytes(from);
     for (int64_t i = 0, left = (int64_t)n / size; left > 0 && rc == FR_OK; i += PIECE) {
         int64_t m = left < PIECE ? left : PIECE;
-        struct tr_view x = tr_view1(raw, from, m), y = tr_view1((char *)dst + i * size, to, m);
 
         rc = tr_st_read(st, t, (at / size + i) * old, raw, (size_t)(m * old), err);
-        for (int64_t k = 0; k < m && rc == FR_OK; k++)
-            tr_set(y, k, tr_get(x, k));
+        if (rc == FR_OK)
+            tr_view_copy(tr_view1((char *)dst + i * size, to, m), tr_view1(raw, from, m));
         left -= m;
     }
     return rc;

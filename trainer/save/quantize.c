@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COMPANION_MAX = 64 << 20 };
+enum { COMPANION_MAX = 64 << 20, PIECE = 1 << 16 /* elements that a thread widens at once */ };
 
 static const float f8_max = 448;
 
@@ -118,11 +118,14 @@ enum fr_rc tr_weight_read(const struct tr_weight_source *s, float *w, struct fr_
     if (rc == FR_OK && s->scale != NULL)
         rc = read_all(s->st, s->scale, &scales, err);
     if (rc == FR_OK) {
-        struct tr_view v = tr_view1(raw, type, t->elements);
+        int64_t size = (int64_t)tr_dtype_bytes(type);
 
 #pragma omp parallel for
-        for (int64_t i = 0; i < t->elements; i++)
-            w[i] = (float)tr_get(v, i);
+        for (int64_t i = 0; i < t->elements; i += PIECE) {
+            int64_t n = t->elements - i < PIECE ? t->elements - i : PIECE;
+
+            tr_view_copy(tr_view1(w + i, TR_F32, n), tr_view1((char *)raw + i * size, type, n));
+        }
         if (scales != NULL)
             multiply(s, scales, w);
     }

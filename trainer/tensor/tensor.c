@@ -251,41 +251,6 @@ double tr_get(struct tr_view v, int64_t i)
     return NAN;
 }
 
-/* Whether no value has all bits of its exponent set. */
-static bool finite32(const uint32_t *x, int64_t n, uint32_t exponent)
-{
-    uint32_t bad = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        bad |= (x[i] & exponent) == exponent;
-    return bad == 0;
-}
-
-static bool finite16(const uint16_t *x, int64_t n, uint16_t exponent)
-{
-    uint32_t bad = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        bad |= (x[i] & exponent) == exponent;
-    return bad == 0;
-}
-
-bool tr_view_finite(struct tr_view v)
-{
-    int64_t n = tr_view_count(v);
-
-    if (v.dtype == TR_F32)
-        return finite32(v.p, n, 0x7f800000);
-    if (v.dtype == TR_BF16)
-        return finite16(v.p, n, 0x7f80);
-    if (v.dtype == TR_F16)
-        return finite16(v.p, n, 0x7c00);
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(tr_get(v, i)))
-            return false;
-    return true;
-}
-
 void tr_set(struct tr_view v, int64_t i, double x)
 {
     void *p = element(v, i);

@@ -59,6 +59,8 @@ size_t tr_view_bytes(struct tr_view v);  /* of a contiguous view */
 bool tr_view_contiguous(struct tr_view v);
 bool tr_view_absent(struct tr_view v);
 bool tr_view_finite(struct tr_view v); /* no NaN, no infinity in a contiguous view */
+/* y = x, contiguous and of as many elements, each rounded as by tr_set. */
+void tr_view_copy(struct tr_view y, struct tr_view x);
 
 /* "(7168, 1536) bf16" into out. */
 void tr_view_show(struct tr_view v, char out[96]);

@@ -34,8 +34,7 @@ static enum fr_rc load_adapter(struct tr_infer *x, const struct tr_infer_opts *o
     if ((rc = tr_import_adapter(o->adapter_dir, &p, &x->lora, flat, err)) != FR_OK)
         goto out;
     host = tr_view1(rounded, o->compute, p.padded);
-    for (int64_t i = 0; i < p.padded; i++)
-        tr_set(host, i, (double)flat[i]);
+    tr_view_copy(host, tr_view1(flat, TR_F32, p.padded));
     if ((rc = tr_copy(o->be, tr_model_queue(x->model), p.work.p, rounded, tr_view_bytes(host))) ==
         FR_OK)
         rc = tr_sync(o->be, tr_model_queue(x->model), err);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { N = 37, AT = 29 };
 
@@ -42,8 +43,40 @@ static void test_finite(void)
     CHECK(tr_view_finite(tr_view1(NULL, TR_F32, 0)));
 }
 
+/* A copy has the bits that one element after the other gets: of every sign, exponent and size, of
+ * numbers half way between two of the other type, infinities and NaN. */
+static void test_copy(void)
+{
+    static const enum tr_dtype types[] = {TR_F64, TR_F32, TR_BF16, TR_F16, TR_F8_E4M3, TR_I32};
+    enum { MANY = 5000, TYPES = sizeof types / sizeof *types };
+    static double from[MANY], whole[MANY], single[MANY];
+
+    for (int t = 0; t < TYPES; t++) {
+        struct tr_view x = tr_view1(from, types[t], MANY);
+
+        for (int64_t i = 0; i < MANY; i++)
+            tr_set(x, i,
+                   i == 7   ? INFINITY
+                   : i == 8 ? NAN
+                            : ldexp((double)(i % 2 ? -i : i), (int)(i % 41) - 30));
+        for (int u = 0; u < TYPES; u++) {
+            struct tr_view y = tr_view1(whole, types[u], MANY),
+                           z = tr_view1(single, types[u], MANY);
+
+            if ((types[u] == TR_I32) != (types[t] == TR_I32))
+                continue; /* infinity is no integer */
+            tr_view_copy(y, x);
+            for (int64_t i = 0; i < MANY; i++)
+                tr_set(z, i, tr_get(x, i));
+            check_row(tr_dtype_name(types[u]));
+            CHECK(memcmp(whole, single, tr_view_bytes(y)) == 0);
+        }
+    }
+}
+
 int main(void)
 {
     test_finite();
+    test_copy();
     return check_done();
 }
