@@ -20,7 +20,7 @@ static enum fr_rc read_list(struct fr_run *run, uint32_t inst, struct run_list *
     out->task = run->plan->insts[inst].task;
     out->items = fr_arena_alloc(&run->arena, sizeof(*out->items));
     rc = out->items != NULL
-             ? fr_text_eval(&run->plan->tasks[out->task].spec->foreach, &resolver, &text, err)
+             ? fr_text_eval(run->plan->tasks[out->task].spec->items->list, &resolver, &text, err)
              : fr_fail(err, FR_NOMEM, "no memory for a list");
     if (rc == FR_OK &&
         (out->text = fr_arena_text(&run->arena, text.p != NULL ? text.p : "", text.n)) == NULL)
@@ -71,12 +71,10 @@ static const struct fr_items *set_items(struct fr_run *run, uint32_t task,
 static enum fr_rc grow_insts(struct fr_run *run, const struct fr_plan *plan, struct run_inst **out,
                              struct fr_err *err)
 {
-    struct run_inst *to = fr_arena_array(&run->arena, plan->n_insts, sizeof(*to));
+    struct run_inst *to = run_new_insts(plan);
 
     if ((*out = to) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %u instances", plan->n_insts);
-    for (uint32_t i = 0; i < plan->n_insts; i++)
-        to[i].reason = "";
     for (uint32_t i = 0; i < run->plan->n_insts; i++) {
         uint32_t now = fr_plan_moved(plan, run->plan, i);
 
@@ -90,21 +88,28 @@ static enum fr_rc enter_plan(struct fr_run *run, struct run_list *list, struct f
 {
     const struct fr_items *before = set_items(run, list->task, list->items);
     struct fr_plan *plan = NULL;
+    struct fr_arena arena = {0};
     struct run_inst *insts = NULL;
     enum fr_rc rc;
 
     list->items->grown = run->n_lists + 1;
-    if ((rc = fr_plan_make(run->spec, &run->arena, &plan, err)) != FR_OK ||
+    list->items->list = before->list;
+    if ((rc = fr_plan_make(run->spec, &arena, &plan, err)) != FR_OK ||
         (rc = grow_insts(run, plan, &insts, err)) != FR_OK ||
         (rc = fr_sched_grow(run->sched, plan, list->task, err)) != FR_OK) {
         set_items(run, list->task, before);
+        fr_sys.free(insts);
+        fr_arena_finish(&arena);
         return rc;
     }
+    fr_sys.free(run->insts);
     run->growth =
         (struct run_growth){.before = run->plan,
+                            .arena = run->plan_arena,
                             .next = plan->tasks[list->task].first,
                             .end = plan->tasks[list->task].first + plan->tasks[list->task].count};
     run->plan = plan;
+    run->plan_arena = arena;
     run->insts = insts;
     run->n_lists++;
     return FR_OK;
@@ -204,6 +209,7 @@ void run_growth_written(struct fr_run *run)
         return;
     run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_EXPANDED, .task = run->lists->task});
     drop_list(run);
+    fr_arena_finish(&g->arena);
     *g = (struct run_growth){0};
 }
 
@@ -220,12 +226,13 @@ enum fr_rc run_lists_load(const struct run_source *from, struct fr_spec *spec, s
         struct fr_task *task = t >= 0 ? (struct fr_task *)&spec->tasks[t] : NULL;
         struct fr_items *items;
 
-        if (task == NULL || task->foreach.expr == NULL)
+        if (task == NULL || task->items == NULL || task->items->list == NULL)
             continue; /* a changed file has it no more */
         if ((items = fr_arena_alloc(&spec->arena, sizeof(*items))) == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for a list");
         rc = fr_items_read(fr_str_of(row->list), &spec->arena, items, err);
         items->grown = (uint32_t)row->no;
+        items->list = task->items->list;
         task->items = items;
     }
     return rc;

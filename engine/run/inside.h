@@ -36,6 +36,7 @@
 
 /* ---- open.c ---- */
 struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err);
+struct run_inst *run_new_insts(const struct fr_plan *plan); /* of fr_sys; NULL: no memory */
 /* Makes the plan, the scheduler and the folder's name. Spec and id must be set. */
 enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err);
 /* Makes folder and executor; queues the first event. */

@@ -71,11 +71,24 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
     return fr_nodes_join(run->env.nodes, &join, &run->exec, err);
 }
 
+struct run_inst *run_new_insts(const struct fr_plan *plan)
+{
+    size_t bytes;
+    struct run_inst *to =
+        fr_mul_size(plan->n_insts, sizeof(*to), &bytes) ? fr_sys.alloc(bytes) : NULL;
+
+    if (to != NULL)
+        memset(to, 0, bytes);
+    for (uint32_t i = 0; to != NULL && i < plan->n_insts; i++)
+        to[i].reason = "";
+    return to;
+}
+
 static enum fr_rc make_arrays(struct fr_run *run, struct fr_err *err)
 {
     const struct fr_plan *plan = run->plan;
 
-    run->insts = fr_arena_array(&run->arena, plan->n_insts, sizeof(*run->insts));
+    run->insts = run_new_insts(plan);
     run->nodes = fr_arena_array(&run->arena, plan->n_nodes, sizeof(*run->nodes));
     if (run->insts == NULL || run->nodes == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the plan");
@@ -95,7 +108,7 @@ enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err)
 {
     struct fr_sched_opts opts = {.lent = true, .timeout_ms = run->spec->timeout_ms};
     struct fr_buf dir = {0};
-    enum fr_rc rc = fr_plan_make(run->spec, &run->arena, &run->plan, err);
+    enum fr_rc rc = fr_plan_make(run->spec, &run->plan_arena, &run->plan, err);
 
     if (rc != FR_OK || (rc = make_arrays(run, err)) != FR_OK)
         return rc;

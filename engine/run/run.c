@@ -231,7 +231,7 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
     struct fr_run_due due = {.drain_ms =
                                  run->over ? run->over_ms + RUN_LINGER_MS : tick_due_ms(run),
                              .commit_ms = INT64_MAX,
-                             .soft = run->acts.n == 0 && run->growth.before == NULL,
+                             .soft = run->acts.n == 0,
                              .sent_early = run->sent_early};
 
     if (run->n_events > 0 || run->posted != NULL || run->secrets_ready || run->shell_changed ||
@@ -299,6 +299,9 @@ void fr_run_destroy(struct fr_run *run)
     run_remarks_drop(run);
     fr_sys.free(run->done);
     fr_spec_destroy(run->spec);
+    fr_sys.free(run->insts);
+    fr_arena_finish(&run->growth.arena);
+    fr_arena_finish(&run->plan_arena);
     fr_arena_finish(&run->arena);
     fr_sys.free(run);
 }

@@ -154,6 +154,7 @@ struct run_list {
 
 struct run_growth {               /* the first list enters the rows */
     const struct fr_plan *before; /* the plan without it; NULL: none does */
+    struct fr_arena arena;        /* of that plan, until views have the new one */
     bool stored;                  /* list and new numbers are committed, with the first rows */
     uint32_t next, end, put;      /* its rows that are not committed; those of this commit */
 };
@@ -172,12 +173,13 @@ struct fr_run {
     struct fr_run_row row;
     const char *occasion[RUN_OCCASION_N]; /* schedule.*; NULL: an older flowrun made the run */
     struct fr_spec *spec;                 /* owns */
-    struct fr_plan *plan;                 /* in arena */
-    struct fr_sched *sched;               /* owns */
-    struct fr_exec exec;                  /* owns */
-    struct run_inst *insts;               /* n_insts, in arena */
-    struct run_node *nodes;               /* n_nodes, in arena */
-    struct run_remark *remarks;           /* to be written, and shown after the commit; fr_sys */
+    struct fr_plan *plan;
+    struct fr_arena plan_arena; /* of plan alone */
+    struct fr_sched *sched;     /* owns */
+    struct fr_exec exec;        /* owns */
+    struct run_inst *insts;     /* owns: n_insts */
+    struct run_node *nodes;     /* n_nodes, in arena */
+    struct run_remark *remarks; /* to be written, and shown after the commit; fr_sys */
     size_t n_remarks, cap_remarks;
     struct fr_event_rows *told;           /* of earlier processes, in arena; NULL: not read yet */
     struct run_attempt *attempts, *spare; /* spare: dropped, to be used again */

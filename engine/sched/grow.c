@@ -118,8 +118,8 @@ uint32_t loses_list(const struct fr_sched *s, const unsigned char *what)
         const struct fr_plan_task *task = &s->plan->tasks[t];
         struct losing l = {.what = what};
 
-        if (fr_plan_is_grown(task))
-            fr_text_refs(&task->spec->foreach, is_reset, &l);
+        if (fr_plan_is_grown(task) && task->spec->items->list != NULL)
+            fr_text_refs(task->spec->items->list, is_reset, &l);
         if (l.any)
             return t;
     }

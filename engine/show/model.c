@@ -1,31 +1,41 @@
 #include "engine/show/model.h"
 
+#include "engine/base/sys.h"
+
 #include <string.h>
+
+static struct cli_model_inst *new_insts(const struct fr_plan *plan)
+{
+    size_t bytes = ((size_t)plan->n_insts + 1) * sizeof(struct cli_model_inst);
+    struct cli_model_inst *to = fr_sys.alloc(bytes);
+
+    if (to != NULL)
+        memset(to, 0, bytes);
+    for (uint32_t i = 0; to != NULL && i < plan->n_insts; i++)
+        to[i].reason = "";
+    return to;
+}
 
 enum fr_rc cli_model_begin(struct cli_model *m, struct fr_err *err)
 {
-    m->insts = fr_arena_array(&m->arena, m->plan->n_insts + 1, sizeof(*m->insts));
-    if (m->insts == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory to show a run");
-    for (uint32_t i = 0; i < m->plan->n_insts; i++)
-        m->insts[i].reason = "";
-    return FR_OK;
+    fr_sys.free(m->insts);
+    m->insts = new_insts(m->plan);
+    return m->insts != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory to show a run");
 }
 
 bool cli_model_grow(struct cli_model *m, const struct fr_plan *plan)
 {
-    struct cli_model_inst *to = fr_arena_array(&m->arena, plan->n_insts + 1, sizeof(*to));
+    struct cli_model_inst *to = new_insts(plan);
 
     if (to == NULL)
         return false;
-    for (uint32_t i = 0; i < plan->n_insts; i++)
-        to[i].reason = "";
     for (uint32_t i = 0; i < m->plan->n_insts; i++) {
         uint32_t now = fr_plan_moved(plan, m->plan, i);
 
         if (now != FR_PLAN_NONE)
             to[now] = m->insts[i];
     }
+    fr_sys.free(m->insts);
     m->plan = plan;
     m->name = plan->spec->name;
     m->insts = to;
@@ -110,6 +120,7 @@ enum fr_rc cli_model_load(struct cli_model *m, const struct fr_run *run, struct 
 
 void cli_model_finish(struct cli_model *m)
 {
+    fr_sys.free(m->insts);
     fr_arena_finish(&m->arena);
     *m = (struct cli_model){0};
 }

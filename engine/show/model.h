@@ -30,7 +30,7 @@ struct cli_model {              /* zero it to start */
     int64_t no;
     struct fr_id id;
     struct fr_run_now now;
-    struct cli_model_inst *insts; /* plan->n_insts, in the arena; NULL before cli_model_begin() */
+    struct cli_model_inst *insts; /* owns: plan->n_insts; NULL before cli_model_begin() */
     int64_t seq;                  /* of the newest event taken */
     struct fr_arena arena;
 };

@@ -143,25 +143,45 @@ struct reading { /* texts in the making */
     struct fr_buf json, text, key;
 };
 
+/* A copy of what b has, or text where that is the same. */
+static const char *keep_as(struct fr_arena *arena, struct fr_buf *b, const char *text)
+{
+    bool same = !b->bad && b->n == strlen(text) && memcmp(b->p, text, b->n) == 0;
+
+    if (!same)
+        return keep(arena, b);
+    b->n = 0;
+    return text;
+}
+
 /* A scalar that may be a key has it; else key is NULL. */
 static enum fr_rc read_element(struct reading *r, const json_t *v, struct fr_item *out,
                                struct fr_err *err)
 {
     struct fr_scalar s = {FR_SCALAR_NULL, ""};
-    bool scalar = scalar_of(v, &s, &r->text);
+    bool scalar = scalar_of(v, &s, &r->text), plain;
 
-    put_json(v, &r->json);
-    *out = (struct fr_item){.json = keep(r->arena, &r->json)};
-    s.text = out->text = scalar ? keep(r->arena, &r->text) : out->json;
-    if (out->json == NULL || out->text == NULL)
+    *out = (struct fr_item){.text = scalar ? keep(r->arena, &r->text) : NULL};
+    if (scalar && out->text == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a list");
+    plain = scalar && s.type != FR_SCALAR_TEXT && s.type != FR_SCALAR_NULL;
+    if (!plain)
+        put_json(v, &r->json);
+    out->json = plain ? out->text : keep(r->arena, &r->json);
+    if (out->json == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a list");
     if (strlen(out->json) > FR_ELEMENT_MAX)
         return fr_fail(err, FR_USAGE, "an element has %zu bytes, more than %d", strlen(out->json),
                        FR_ELEMENT_MAX);
-    if (!scalar || !is_printable(s.text))
+    if (!scalar) {
+        out->text = out->json;
+        return FR_OK;
+    }
+    s.text = out->text;
+    if (!is_printable(s.text))
         return FR_OK;
     fr_scalar_key(&s, &r->key);
-    out->key = keep(r->arena, &r->key);
+    out->key = keep_as(r->arena, &r->key, out->text);
     return out->key != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a list");
 }
 

@@ -189,7 +189,7 @@ static const struct field task_fields[] = {
          "name changing fastest, with the row's values as ${{ matrix.NAME }}. exclude: rows "
          "that agree with one of these maps are left out; include: adds names to the rows that "
          "agree with a map in all names of the product, else it is a row of its own."},
-    {"foreach", SHAPE_FOREACH, AT(fr_task, foreach), .allow = ALLOW_OUTPUTS,
+    {"foreach", SHAPE_FOREACH, .allow = ALLOW_OUTPUTS,
      .help =
          "A list, or an expression that gives one as JSON once the tasks that this one needs have "
          "ended, such as ${{ tasks.NAME.outputs.KEY }}: the task runs once for each element, "

@@ -95,19 +95,17 @@ static const struct fr_items *read_literal(struct loader *l, const struct fr_yam
 }
 
 static const struct fr_items *read_expression(struct loader *l, const struct fr_yaml *y,
-                                              const struct field *f, struct fr_task *task)
+                                              const struct field *f)
 {
-    struct fr_items *items;
-    struct fr_text text;
+    struct fr_items *items = load_alloc(l, 1, sizeof(*items));
+    struct fr_text *text = load_alloc(l, 1, sizeof(*text));
 
-    if (!read_text(l, y, f->allow, &text))
+    if (items == NULL || text == NULL || !read_text(l, y, f->allow, text))
         return NULL;
     l->item_fenced = l->fenced;
-    if (text.expr == NULL)
-        return items_now(l, y, fr_str_of(text.s));
-    task->foreach = text;
-    if ((items = load_alloc(l, 1, sizeof(*items))) != NULL)
-        *items = (struct fr_items){.of_list = true, .awaited = true};
+    if (text->expr == NULL)
+        return items_now(l, y, fr_str_of(text->s));
+    *items = (struct fr_items){.of_list = true, .awaited = true, .list = text};
     return items;
 }
 
@@ -119,8 +117,7 @@ void read_foreach(struct loader *l, const struct fr_yaml *y, const struct field 
     if (y->kind == FR_YAML_NULL)
         wrong_value(l, y, "foreach", A_LIST);
     else
-        task->items =
-            y->kind == FR_YAML_SCALAR ? read_expression(l, y, f, task) : read_literal(l, y);
+        task->items = y->kind == FR_YAML_SCALAR ? read_expression(l, y, f) : read_literal(l, y);
     l->bad_items = y->kind == FR_YAML_NULL || task->items == NULL;
 }
 

@@ -25,6 +25,8 @@ enum {
     FR_ELEMENTS_MAX = 1 << 20,
 };
 
+struct fr_text;
+
 enum fr_scalar_type {
     FR_SCALAR_NONE,
     FR_SCALAR_NULL,
@@ -51,8 +53,9 @@ struct fr_items {
     size_t n_names;
     const struct fr_item *v; /* n, at most FR_ITEMS_MAX; none: the task has no instances */
     size_t n;
-    bool of_list;   /* elements of a list: there are no names */
-    bool awaited;   /* the list is known once the run gets there: n is 0 */
+    bool of_list;               /* elements of a list: there are no names */
+    const struct fr_text *list; /* that gives it in the run; NULL: it stands in the file */
+    bool awaited;               /* the list is known once the run gets there: n is 0 */
     uint32_t grown; /* so many lists of the run were known by then, this one included; 0: it was
                      * known from the beginning, or is awaited */
 };

@@ -119,7 +119,6 @@ struct fr_task {
     const int *same; /* those of needs that are joined item by item: their items have equal keys */
     size_t n_same;
     const struct fr_items *items; /* NULL: it has none, and an instance each of nodes */
-    struct fr_text foreach;       /* the list of items, known in the run; absent: it is not so */
     enum fr_on on;
     const int *nodes; /* of an item an instance each: indices of nodes, inventory order; or
                        * FR_NODE_CONTROL */

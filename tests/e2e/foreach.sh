@@ -193,6 +193,18 @@ has "a member that is not there" out "each[0] failed"
 has "a member that is not there" out "\${{ item.name }}: the element has no 'name'"
 has "no map" out "the element is no map, so it has no 'name'"
 
+# What the interface says of the graph: whether a list is known.
+"$flowrun" serve > serve.log 2>&1 &
+host=$!
+until_true 10 eval '"$flowrun" api GET /api/v1/host > /dev/null 2>&1'
+"$flowrun" api GET /api/v1/runs/1/graph > graph
+has "a list that is known" graph '"foreach":"known"'
+"$flowrun" api GET /api/v1/runs/5/graph > graph
+has "one that never was" graph '"foreach":"awaited"'
+hasnt "no matrix" graph '"matrix"'
+kill "$host"
+wait "$host"
+
 # Many elements: rows come in slices, and nothing starts before the last one.
 cat > many.yaml <<'END'
 name: many

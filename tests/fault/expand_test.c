@@ -20,6 +20,7 @@ struct expanding {
     uint64_t point, at; /* commits, 1, 2, …; 0: none */
     bool power, struck;
     long rows; /* of elements, that were seen committed */
+    long had;  /* … when flowrun was killed */
 };
 
 static long number(struct world *w, const char *sql)
@@ -49,6 +50,9 @@ static void judge(struct world *w)
         world_violated(w, "elements, and what stood for them");
     if (rows > 0 && number(w, "SELECT count(*) FROM instance WHERE key = 'other'") != 1)
         world_violated(w, "what stands for another list is not there once");
+    if (x->had > 0 && rows < ELEMENTS &&
+        number(w, "SELECT count(*) FROM run, home WHERE host = epoch AND epoch > 1") > 0)
+        world_violated(w, "the next host goes on with %ld rows", rows);
     x->rows = rows;
 }
 
@@ -66,6 +70,7 @@ static void on_point(struct sim *s, enum sim_point what)
     if (x->struck || x->at != x->point || w->engine == NULL)
         return;
     x->struck = true;
+    x->had = x->power ? 0 : x->rows;
     world_kill_engine(w, x->power);
 }
 

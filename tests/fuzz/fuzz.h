@@ -54,6 +54,7 @@ void fuzz_inventory(struct fr_str in);
 void fuzz_expr(struct fr_str in);
 void fuzz_outputs(struct fr_str in);
 void fuzz_values(struct fr_str in);
+void fuzz_elements(struct fr_str in);
 /* schedule.c */
 void fuzz_cron(struct fr_str in);
 void fuzz_tzif(struct fr_str in);

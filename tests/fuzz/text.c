@@ -4,8 +4,10 @@
 #include "engine/supervise/outputs.h"
 #include "engine/plan/layout.h"
 #include "engine/spec/expr_tree.h"
+#include "engine/spec/items.h"
 #include "engine/wire/wire.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *some_env(void *self, const char *name)
@@ -178,6 +180,61 @@ void fuzz_outputs(struct fr_str in)
         total += out.v[i].n;
     }
     fuzz_want(total <= FR_OUTPUTS_MAX + 4096, "outputs are not too long");
+    fr_arena_finish(&arena);
+}
+
+/* ---- elements of a list ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void look_at_keys(const struct fr_items *items, struct fr_arena *arena)
+{
+    const char **keys = fr_arena_array(arena, items->n + 1, sizeof(*keys));
+
+    for (size_t i = 0; i < items->n; i++) {
+        const struct fr_buf key = {.p = (char *)items->v[i].key, .n = strlen(items->v[i].key)};
+
+        keys[i] = items->v[i].key;
+        fuzz_want(key.n > 0 && printable(&key) && strchr(keys[i], '\n') == NULL,
+                  "a key is a word that can be shown");
+    }
+    qsort(keys, items->n, sizeof(*keys), by_text);
+    for (size_t i = 1; i < items->n; i++)
+        fuzz_want(strcmp(keys[i - 1], keys[i]) != 0, "no two elements have one key");
+}
+
+/* What is stored is read again as it was. */
+void fuzz_elements(struct fr_str in)
+{
+    struct fr_arena arena = {0};
+    struct fr_items items = {0}, again = {0};
+    struct fr_buf text = {0}, member = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = fr_items_read(in, &arena, &items, &err);
+
+    fuzz_want_err(rc, &err);
+    fr_buf_text(&text, "[");
+    for (size_t i = 0; rc == FR_OK && i < items.n; i++) {
+        fr_buf_fmt(&text, "%s", i > 0 ? "," : "");
+        fr_item_json(&items, i, &text);
+        (void)fr_item_member(&items.v[i], "k.l", &member, &err);
+    }
+    fr_buf_text(&text, "]");
+    if (rc == FR_OK && text.n <= FR_ELEMENTS_MAX) {
+        look_at_keys(&items, &arena);
+        fuzz_want(fr_items_read((struct fr_str){text.p, text.n}, &arena, &again, &err) == FR_OK &&
+                      again.n == items.n,
+                  "elements are a list again");
+        for (size_t i = 0; i < items.n; i++)
+            fuzz_want(strcmp(items.v[i].key, again.v[i].key) == 0 &&
+                          strcmp(items.v[i].text, again.v[i].text) == 0,
+                      "with the same keys and values");
+    }
+    fr_buf_finish(&text);
+    fr_buf_finish(&member);
     fr_arena_finish(&arena);
 }
 

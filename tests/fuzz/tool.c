@@ -22,6 +22,7 @@ const struct fuzz_target fuzz_targets[] = {
     {"zone_name", fuzz_zone_name, NULL},
     {"outputs", fuzz_outputs, NULL},
     {"values", fuzz_values, NULL},
+    {"elements", fuzz_elements, NULL},
     {"ssh_config", fuzz_ssh_config, NULL},
     {"known_hosts", fuzz_known_hosts, NULL},
     {"boot", fuzz_boot, NULL},

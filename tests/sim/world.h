@@ -53,8 +53,8 @@ enum {
 struct record {
     char attempt[40], run[40], task[16], node[16], generation[12];
     char item[12]; /* its number; "": the task has none */
-    bool exited; /* by itself, with 0 */
-    bool side;   /* its sidecar was started, too */
+    bool exited;   /* by itself, with 0 */
+    bool side;     /* its sidecar was started, too */
     int64_t spawned_us;
     char written[8192];
     size_t n_written;

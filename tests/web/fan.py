@@ -90,19 +90,19 @@ def without_rows(one):
 def grows(one):
     """A task whose list is awaited is one box and one line; its elements come while the page is looked at."""
     write("served/grow.yaml", "name: grow\ntasks:\n  give: {outputs: [l], run: \"until test -e %s/give; do sleep 0.02; done; "
-          "echo 'l=[\\\"a\\\",\\\"b\\\"]' >> $FLOWRUN_OUTPUT\"}\n"
-          "  each: {needs: [give], foreach: '${{ tasks.give.outputs.l }}', run: 'until test -e %s/end; do sleep 0.02; done'}\n"
-          "  after: {needs: [each], run: 'true'}\n" % (bed.folder, bed.folder))
+          "echo l=7 >> $FLOWRUN_OUTPUT\"}\n"
+          "  each: {needs: [give], foreach: '[${{ tasks.give.outputs.l }}]', run: 'until test -e %s/end; do sleep 0.02; done'}\n"
+          "  pair: {needs: [each], foreach: '[1, ${{ tasks.give.outputs.l }}]', run: 'true'}\n" % (bed.folder, bed.folder))
     follower = begin_run("served/grow.yaml")
     until("it goes on", lambda: "running" in bed.flow("status", "3"))
     one.go(bed.url + "runs/3?task=each")
-    boxes(one, ["give: 1 running", "each: 1 waiting", "after: 1 waiting"], "a list that is awaited")
+    boxes(one, ["give: 1 running", "each: 1 waiting", "pair: 1 waiting"], "lists that are awaited")
     one.wait("document.querySelector('.side')?.innerText.includes('n elements, not known yet')", what="why it waits")
     write("give", "")
-    boxes(one, ["give: 1 succeeded", "each: 2 running", "after: 1 waiting"], "its elements")
-    one.wait("['each[a]', 'each[b]'].every((key) => document.querySelector('.side').innerText.includes(key))", what="a line for each")
+    boxes(one, ["give: 1 succeeded", "each: 1 running", "pair: 1 waiting"], "the element")
+    one.wait("document.querySelector('.side').innerText.includes('each[7]')", what="in the place of what stood for it")
     write("end", "")
-    boxes(one, ["give: 1 succeeded", "each: 2 succeeded", "after: 1 succeeded"], "their ends")
+    boxes(one, ["give: 1 succeeded", "each: 1 succeeded", "pair: 2 succeeded"], "the elements of the other")
     follower.wait()
 
 

@@ -185,6 +185,7 @@ static void test_answers(void)
     CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
     CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
     asked = n = asked_by(&b, (struct fr_event){.kind = FR_EV_BEGIN});
+    CHECK_INT(n, FR_SCHED_SLICE);
     for (; fr_sched_more(b.s) && CHECK_INT(n, FR_SCHED_SLICE); asked += n)
         n = asked_by(&b, tick);
     CHECK_INT(asked, BIG_TASKS * BIG_NODES);
@@ -375,6 +376,29 @@ static void test_need(void)
     }
 }
 
+/* Elements whose rows are not all committed wait, whatever else happens. */
+static void test_held(void)
+{
+    struct bench b;
+    struct fr_plan *plan;
+
+    check_row("elements that are held");
+    bench_init(&b, "a each; b: a");
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_BEGIN}), 0);
+    CHECK(fr_sched_awaits(b.s, 0));
+    mini_items(&b.mini, 0, 3);
+    b.mini.items[0].grown = 1;
+    CHECK(fr_plan_make(&b.mini.spec, &b.arena, &plan, NULL) == FR_OK);
+    CHECK(fr_sched_grow(b.s, plan, 0, NULL) == FR_OK && !fr_sched_awaits(b.s, 0));
+    b.plan = plan;
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_BLOCK, .value = true}), 0);
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_BLOCK}), 0);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_WAITING), 4);
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_EXPANDED}), 3);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_READY), 3);
+    bench_finish(&b);
+}
+
 int main(void)
 {
     test_big();
@@ -384,5 +408,6 @@ int main(void)
     test_one_node();
     test_memory();
     test_need();
+    test_held();
     return check_done();
 }
