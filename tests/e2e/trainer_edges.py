@@ -48,6 +48,8 @@ def older():
     t.same("from another folder: states", numbers("newer/resume", "step-"), [3, 4, 5])
     t.train("from the second", "older", 2, steps=3, resume_from_checkpoint="older/checkpoint-2", **flags)
     t.same("from the second: states", numbers("older/resume", "step-"), [1, 2, 3])
+    text = t.train("from none", "third", 2, steps=1, resume_from_checkpoint="false", **flags).text()
+    t.check("from none: begun anew", "Continuing training" not in text and numbers("third/resume", "step-") == [1], text[-2000:])
     t.train("by its state's folder", "third", 2, steps=5, resume_from_checkpoint="older/resume/step-3", **flags)
     t.check("by its state's folder: the same adapter", t.file_bytes("third/adapter_model.safetensors") == adapter)
 

@@ -357,6 +357,9 @@ static void fill_in(struct tr_args *a)
         a->eval_steps = a->logging_steps;
     if (a->metric_for_best_model == NULL && a->load_best_model_at_end)
         a->metric_for_best_model = "loss";
+    if (a->resume_from_checkpoint != NULL && (strcmp(a->resume_from_checkpoint, "false") == 0 ||
+                                              strcmp(a->resume_from_checkpoint, "False") == 0))
+        a->resume_from_checkpoint = NULL; /* a file of LLaMA-Factory may say so */
     metric = a->metric_for_best_model;
     if (metric != NULL && a->greater_is_better == TR_MAYBE_UNSET)
         a->greater_is_better = strcmp(metric, "loss") == 0 || fr_str_ends(fr_str_of(metric), "loss")

@@ -139,7 +139,7 @@ const struct tr_arg tr_arg_table[] = {
     TEXT(output_dir, NULL, "where adapters, checkpoints and logs go"),
     TEXT(logging_dir, NULL, "TensorBoard folder; default OUTPUT_DIR/runs/…"),
     TEXT(resume_from_checkpoint, NULL,
-         "true, last (may start anew), or a checkpoint, also of another trainer"),
+         "true, last (may start anew), or a checkpoint, also of another trainer; false: none"),
     TEXT(resume_run, NULL,
          "name of this run: goes on from the newest state if that is of this run"),
     BOOL(overwrite_output_dir, "false", "start anew in a folder that holds a run"),

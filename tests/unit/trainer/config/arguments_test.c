@@ -339,6 +339,8 @@ static void words(void)
         {"packing: on\n", NULL, "packing", "true"},
         {"", "packing=off", "packing", "false"},
         {"", "overwrite_output_dir=Yes", "overwrite_output_dir", "true"},
+        {"resume_from_checkpoint: false\n", NULL, "resume_from_checkpoint", "null"},
+        {"resume_from_checkpoint: true\n", NULL, "resume_from_checkpoint", "\"true\""},
         {"", "max_samples=5 # five", "max_samples", "5"},
         {"", "max_samples=", "max_samples", "-1"},
         {"", "run_name='a, b'", NULL, NULL},
