@@ -52,9 +52,10 @@ def scale_after(power, window, hysteresis, pattern):
 def overflows():
     """Scales that overflow again and again: what is logged and kept follows from which steps were skipped."""
     for out, world, window, hysteresis in (("one", 1, 3, 1), ("two", 2, 3, 1), ("patient", 1, 100, 3)):
-        t.train(out, out, world, steps=STEPS, accumulation=2 // world, fp16=True, save_steps=4,
-                deepspeed=fp16(20, window, hysteresis), **BASE)
+        text = t.train(out, out, world, steps=STEPS, accumulation=2 // world, fp16=True, save_steps=4,
+                       deepspeed=fp16(20, window, hysteresis), **BASE).text()
         pattern = skipped(out)
+        t.has(out + ": how many were", text, "%d of %d steps changed nothing: gradients not finite" % (sum(pattern), STEPS))
         print("%s: %s" % (out, "".join("x" if x else "." for x in pattern)))
         t.check(out + ": steps are skipped before and behind others", sum(pattern) > 2 and not all(pattern[-4:]),
                 pattern)

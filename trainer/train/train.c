@@ -473,8 +473,13 @@ static enum fr_rc keep_state(struct tr_run *r, struct fr_err *err)
 
 static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
 {
-    enum fr_rc rc = r->progress.updates == 0 ? unchanged(r, err) : FR_OK;
+    int64_t steps = r->progress.step, idle = steps - r->progress.updates;
+    enum fr_rc rc = idle == steps ? unchanged(r, err) : FR_OK;
 
+    if (idle > 0 && idle < steps && r->env.comm->rank == 0)
+        tr_say("%lld of %lld steps changed nothing: gradients not finite, or no targets in the "
+               "data",
+               (long long)idle, (long long)steps);
     if (rc == FR_OK)
         rc = tr_run_load_best(r, err);
     if (rc == FR_OK)
