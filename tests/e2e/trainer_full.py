@@ -45,13 +45,17 @@ def make_inputs():
             json.dump(dict(STAGE, zero_optimization={"stage": stage}), f)
 
 
-def train(out, model, world=1, batch=1, accumulation=2, **more):
+def flags_of(model, batch=1, accumulation=2, **more):
     flags = dict(finetuning_type="full", model_name_or_path=model, stage="pt", packing="false", template=None,
                  dataset="texts", cutoff_len=64, steps=10, weight_decay=0.1, max_grad_norm=1.0, logging_steps=1,
                  lr_scheduler_type="constant", tokenized_path=None, per_device_train_batch_size=batch,
                  accumulation=accumulation, lora_rank=None, lora_alpha=None, lora_dropout=None, lora_target=None,
                  save_steps=1000, deepspeed=None)
-    return t.train(out, out, world, **dict(flags, **more)).text()
+    return dict(flags, **more)
+
+
+def train(out, model, world=1, **more):
+    return t.train(out, out, world, **flags_of(model, **more)).text()
 
 
 def far(got, want):
@@ -282,6 +286,27 @@ def on_simulated_gpu(golden):
                                                         r"pinned memory: .*; take more nodes", run.text()), run.text())
 
 
+def overflows():
+    """Gradients that are not finite, though the loss is, from one product on to all that the backward reaches after it: its
+    tensor is named, whichever rank and stage has it. A gate of zeros gives the loss nothing of the great weights behind it."""
+    found = t.stored("llama/model.safetensors")
+    layer = "model.layers.1."
+    gate = layer + "mlp.gate_proj.weight"
+    for name, factor in ((layer + "post_attention_layernorm.weight", 1e5), (gate, 0), (layer + "mlp.down_proj.weight", 1e39)):
+        dtype, shape, data = found[name]
+        values = struct.unpack("<%df" % (len(data) // 4), data)
+        found[name] = dtype, shape, struct.pack("<%df" % len(values), *(v * factor for v in values))
+    shutil.copytree("llama", "steep")
+    write("steep/model.safetensors", found)
+    with open("zero3-host.json", "w") as f:
+        json.dump(dict(STAGE, zero_optimization={"stage": 3, "offload_optimizer": {"device": "cpu"}}), f)
+    for world, config in ((1, None), (2, "zero2.json"), (2, "zero3.json"), (2, "zero3-host.json")):
+        what = "overflow-%d-%s" % (world, config)
+        run = t.launch(what, world, **flags_of("steep", steps=1, deepspeed=config))
+        t.check(what + ": the run ends", run.wait() != 0)
+        t.has(what, run.text(), "step 1 skipped: gradients of %s are not finite" % gate)
+
+
 def main():
     t.begin()
     part = sys.argv[2] if len(sys.argv) > 2 else ""
@@ -358,6 +383,7 @@ def main():
             t.stored("twice-out/model.safetensors") == t.stored("qwen2-tied-out/model.safetensors"))
 
     odd_sizes()
+    overflows()
     freeze()
     for what, flags, said in (("full", {}, False),
                               ("freeze", dict(finetuning_type="freeze"), True),

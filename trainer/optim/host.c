@@ -65,13 +65,18 @@ void optim_host_finish(struct tr_optim *o)
     tr_queue_destroy(o->host.be, o->host.q);
 }
 
+struct tr_grads_look optim_host_looks(const struct tr_optim *o, struct optim_found *found)
+{
+    return (struct tr_grads_look){.be = o->host.be,
+                                  .q = o->host.q,
+                                  .squares = tr_view1(found->limbs, TR_I64, TR_EXACT_LIMBS),
+                                  .found = tr_view1(&found->count, TR_I64, 1)};
+}
+
 enum fr_rc optim_host_look(struct tr_optim *o, bool again, struct optim_found *found,
                            struct fr_err *err)
 {
-    struct tr_grads_look l = {.be = o->host.be,
-                              .q = o->host.q,
-                              .squares = tr_view1(found->limbs, TR_I64, TR_EXACT_LIMBS),
-                              .found = tr_view1(&found->count, TR_I64, 1)};
+    struct tr_grads_look l = optim_host_looks(o, found);
     enum fr_rc rc = tr_grads_arrived(o->grads, o->q, err);
 
     return rc == FR_OK ? tr_grads_look(o->grads, &l, again, err) : rc;

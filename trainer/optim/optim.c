@@ -348,6 +348,30 @@ enum fr_rc optim_agree(struct tr_optim *o, enum fr_rc mine, struct fr_err *err)
     return rc != FR_OK || first.rc == FR_OK ? rc : fr_fail(err, first.rc, "%s", first.msg);
 }
 
+/* Names the tensor whose gradient is not finite: of those that ranks name, the last of the model.
+ */
+static enum fr_rc blame(struct tr_optim *o, struct tr_optim_result *out, struct fr_err *err)
+{
+    struct optim_found count = {0};
+    struct tr_grads_look device = {o->be, o->q, o->sumsq, o->found};
+    struct tr_grads_look l = o->host.be != NULL ? optim_host_looks(o, &count) : device;
+    struct tr_grads_blame mine, *all = fr_sys.alloc((size_t)o->world->size * sizeof(*all));
+    int unit = -1;
+    enum fr_rc rc = all != NULL ? tr_grads_blame(o->grads, &l, &mine, err)
+                                : fr_fail(err, FR_NOMEM, "names of %d ranks", o->world->size);
+
+    if (rc == FR_OK)
+        rc = tr_comm_host_all_gather(o->world, all, &mine, sizeof(mine), err);
+    for (int k = 0; k < o->world->size && rc == FR_OK; k++) {
+        if (all[k].name[0] == '\0' || (out->where[0] != '\0' && all[k].unit <= unit))
+            continue;
+        unit = all[k].unit;
+        memcpy(out->where, all[k].name, sizeof(out->where));
+    }
+    fr_sys.free(all);
+    return rc;
+}
+
 /* The norm of gradients that are finite, before clipping; with Muon's norm_after of its updates,
  * which are in their places then. */
 static enum fr_rc measure(struct tr_optim *o, double scale, struct tr_optim_result *out,
@@ -364,7 +388,7 @@ static enum fr_rc measure(struct tr_optim *o, double scale, struct tr_optim_resu
     }
     out->grad_norm = found > 0 ? NAN : sqrt(sumsq) / scale;
     out->skipped = found > 0;
-    return rc;
+    return rc == FR_OK && found > 0 && o->grads != NULL ? blame(o, out, err) : rc;
 }
 
 enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,

@@ -156,6 +156,7 @@ enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err);
 struct tr_optim_result {
     double grad_norm; /* global, unscaled, before clipping; NaN when a gradient is not finite */
     bool skipped;     /* gradients were not finite: nothing changed */
+    char where[128];  /* then, of trained weights: the tensor that tr_grads_blame names; else "" */
 };
 
 /* Reduces, clips, updates. scale: the loss scaler's factor in the gradients. */

@@ -10,6 +10,9 @@ struct optim_found {
     int64_t limbs[TR_EXACT_LIMBS], count; /* sum of squares; of values that are not finite */
 };
 
+/* host.c: where this rank's sums in the host's memory are looked at. */
+struct tr_grads_look optim_host_looks(const struct tr_optim *o, struct optim_found *found);
+
 /* n elements of a vector from `at` on; an absent vector stays absent. */
 static inline struct tr_view optim_part(struct tr_view v, int64_t at, int64_t n)
 {

@@ -128,6 +128,14 @@ void tr_grads_watch(struct tr_grads *g, struct tr_view squares, struct tr_view f
  * tr_grads_end; sums in the host's memory: after tr_grads_arrived, with a backend of the host. */
 enum fr_rc tr_grads_look(struct tr_grads *g, const struct tr_grads_look *l, bool again,
                          struct fr_err *err);
+/* Where values that are not finite come from, most likely, as a backward spreads them to what it
+ * reaches later: the last unit that has some in this rank's sums, and its tensor. */
+struct tr_grads_blame {
+    int unit; /* -1: none, or norms alone */
+    char name[128];
+};
+enum fr_rc tr_grads_blame(struct tr_grads *g, const struct tr_grads_look *l,
+                          struct tr_grads_blame *out, struct fr_err *err);
 
 /* ---- one micro-batch ---- */
 

@@ -1,6 +1,8 @@
 /* Squares of sums, and values in them that are not finite. */
 #include "trainer/shard/grads_private.h"
 
+#include <stdio.h>
+
 void tr_grads_watch(struct tr_grads *g, struct tr_view squares, struct tr_view found)
 {
     g->squares = squares;
@@ -46,5 +48,44 @@ enum fr_rc tr_grads_look(struct tr_grads *g, const struct tr_grads_look *l, bool
     for (size_t k = 0; k < g->nparts && rc == FR_OK; k++)
         if (again || !g->parts[k].whole)
             rc = look_at(g, l, &g->parts[k], grads_sums_of(g, &g->parts[k]), err);
+    return rc;
+}
+
+/* Counts values of a range that are not finite. */
+static enum fr_rc count_in(struct tr_grads *g, const struct tr_grads_look *l,
+                           const struct grads_part *p, size_t range, int64_t *n, struct fr_err *err)
+{
+    const struct tr_grads_range *r = &g->ranges[range];
+    struct tr_view sums = grads_sums_of(g, p);
+    size_t at = (size_t)(r->at - p->at) * tr_dtype_bytes(sums.dtype);
+    struct tr_nonfinite a = {l->found, tr_view1((char *)sums.p + at, sums.dtype, r->n)};
+    enum fr_rc rc = tr_zero(l->be, l->q, l->found.p, tr_view_bytes(l->found));
+
+    if (rc == FR_OK)
+        rc = tr_nonfinite(l->be, l->q, &a, err);
+    if (rc == FR_OK)
+        rc = tr_copy(l->be, l->q, n, l->found.p, sizeof *n);
+    return rc == FR_OK ? tr_sync(l->be, l->q, err) : rc;
+}
+
+enum fr_rc tr_grads_blame(struct tr_grads *g, const struct tr_grads_look *l,
+                          struct tr_grads_blame *out, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    *out = (struct tr_grads_blame){.unit = -1};
+    for (size_t k = 0; k < g->nparts && rc == FR_OK; k++) {
+        const struct grads_part *p = &g->parts[k];
+
+        for (size_t i = p->range; i < p->range + p->ranges && rc == FR_OK; i++) {
+            int64_t n = 0;
+
+            rc = count_in(g, l, p, i, &n, err);
+            if (rc != FR_OK || n == 0 || (out->name[0] != '\0' && p->unit <= out->unit))
+                continue;
+            out->unit = p->unit;
+            (void)snprintf(out->name, sizeof out->name, "%s", g->ranges[i].name);
+        }
+    }
     return rc;
 }

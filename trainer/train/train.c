@@ -90,15 +90,19 @@ static enum fr_rc update(struct tr_run *r, struct step *s, struct fr_err *err)
 {
     struct tr_progress *p = &r->progress;
     enum fr_rc rc = tr_optim_step(&r->optim, s->lr, p->scaler.scale, &s->result, err);
+    /* what is wrong in a forward spreads to all */
+    const char *where = isfinite(s->loss) ? s->result.where : "";
+    const char *of = where[0] != '\0' ? " of " : "";
 
     if (rc == FR_OK && s->result.skipped && !p->scaler.on && !r->ds.check_grad_overflow)
         return fr_fail(
             err, FR_CORRUPT,
-            "gradients are not finite at step %lld (loss %g): nothing was updated; look at "
+            "gradients%s%s are not finite at step %lld (loss %g): nothing was updated; look at "
             "the data and the learning rate, the last checkpoint is whole",
-            (long long)p->step + 1, s->loss);
+            of, where, (long long)p->step + 1, s->loss);
     if (rc == FR_OK && s->result.skipped && !p->scaler.on && r->env.comm->rank == 0)
-        tr_say("step %lld skipped: gradients are not finite", (long long)p->step + 1);
+        tr_say("step %lld skipped: gradients%s%s are not finite", (long long)p->step + 1, of,
+               where);
     if (rc == FR_OK)
         rc = tr_scaler_update(&p->scaler, s->result.skipped, err);
     s->updated = rc == FR_OK && !s->result.skipped;
