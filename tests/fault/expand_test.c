@@ -23,35 +23,25 @@ struct expanding {
     long had;  /* … when flowrun was killed */
 };
 
-static long number(struct world *w, const char *sql)
-{
-    struct fr_buf b = {0};
-    long n;
-
-    world_rows(w, sql, &b);
-    n = b.p != NULL ? strtol(b.p, NULL, 10) : 0;
-    fr_buf_finish(&b);
-    return n;
-}
-
 /* What is committed makes sense at each moment. */
 static void judge(struct world *w)
 {
     struct expanding *x = w->test;
-    long rows = number(w, "SELECT count(*) FROM instance WHERE key LIKE 'each[%'");
-    long lists = number(w, "SELECT count(*) FROM item_list");
+    long rows = world_number(w, "SELECT count(*) FROM instance WHERE key LIKE 'each[%'");
+    long lists = world_number(w, "SELECT count(*) FROM item_list");
 
     if (rows < x->rows || (rows > 0) != (lists > 0) || lists > 1)
         world_violated(w, "%ld rows of elements behind %ld, %ld lists", rows, x->rows, lists);
-    if (rows < ELEMENTS && number(w, "SELECT count(*) FROM attempt a JOIN instance i ON i.run = "
-                                     "a.run AND i.idx = a.idx WHERE i.task = 'each'") > 0)
+    if (rows < ELEMENTS &&
+        world_number(w, "SELECT count(*) FROM attempt a JOIN instance i ON i.run = "
+                        "a.run AND i.idx = a.idx WHERE i.task = 'each'") > 0)
         world_violated(w, "an element began, and %ld rows are there", rows);
-    if (rows > 0 && number(w, "SELECT count(*) FROM instance WHERE key = 'each'") > 0)
+    if (rows > 0 && world_number(w, "SELECT count(*) FROM instance WHERE key = 'each'") > 0)
         world_violated(w, "elements, and what stood for them");
-    if (rows > 0 && number(w, "SELECT count(*) FROM instance WHERE key = 'other'") != 1)
+    if (rows > 0 && world_number(w, "SELECT count(*) FROM instance WHERE key = 'other'") != 1)
         world_violated(w, "what stands for another list is not there once");
     if (x->had > 0 && rows < ELEMENTS &&
-        number(w, "SELECT count(*) FROM run, home WHERE host = epoch AND epoch > 1") > 0)
+        world_number(w, "SELECT count(*) FROM run, home WHERE host = epoch AND epoch > 1") > 0)
         world_violated(w, "the next host goes on with %ld rows", rows);
     x->rows = rows;
 }
@@ -109,16 +99,17 @@ static uint64_t run_case(struct world *w, uint64_t point, bool power)
     CHECK(world_run(w, pipeline, 1, begin));
     CHECK_INT(w->outcome, FR_OUT_SUCCEEDED);
     CHECK_INT(x.rows, ELEMENTS);
-    CHECK_INT(number(w, "SELECT count(*) FROM instance WHERE key LIKE 'each[%' AND state = "
-                        "'succeeded' AND attempt_no = 1"),
+    CHECK_INT(world_number(w, "SELECT count(*) FROM instance WHERE key LIKE 'each[%' AND state = "
+                              "'succeeded' AND attempt_no = 1"),
               RUNNING);
-    CHECK_INT(number(w, "SELECT count(*) FROM instance WHERE key LIKE 'each[%' AND state = "
-                        "'skipped' AND attempt_no = 0"),
+    CHECK_INT(world_number(w, "SELECT count(*) FROM instance WHERE key LIKE 'each[%' AND state = "
+                              "'skipped' AND attempt_no = 0"),
               ELEMENTS - RUNNING);
-    CHECK_INT(number(w, "SELECT count(*) FROM event WHERE kind = 'expanded'"), 1);
-    CHECK_INT(number(w, "SELECT max(idx) FROM instance"), ELEMENTS + 1);
-    CHECK_INT(number(w, "SELECT count(*) FROM instance WHERE key = 'other' AND state = 'skipped'"),
-              1);
+    CHECK_INT(world_number(w, "SELECT count(*) FROM event WHERE kind = 'expanded'"), 1);
+    CHECK_INT(world_number(w, "SELECT max(idx) FROM instance"), ELEMENTS + 1);
+    CHECK_INT(
+        world_number(w, "SELECT count(*) FROM instance WHERE key = 'other' AND state = 'skipped'"),
+        1);
     if (check_counts.failed > before)
         printf("%s at commit point %" PRIu64 ": %s\n", power ? "power" : "kill", point, w->why);
     world_finish(w);

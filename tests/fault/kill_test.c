@@ -275,17 +275,6 @@ static bool same(const struct fr_buf *a, const struct fr_buf *b)
     return a->n == b->n && memcmp(a->p, b->p, a->n) == 0;
 }
 
-static long count(struct world *w, const char *sql)
-{
-    struct fr_buf b = {0};
-    long n;
-
-    world_rows(w, sql, &b);
-    n = b.p != NULL ? strtol(b.p, NULL, 10) : 0;
-    fr_buf_finish(&b);
-    return n;
-}
-
 static void lost_is_cancelled(struct fr_buf *states)
 {
     static const char was[] = "|lost|lost|0\n", is[] = "|cancelled|stopped|15\n";
@@ -330,14 +319,14 @@ static void compare_undisturbed(struct world *w, const struct recording *r, bool
              "%s",
              host_died ? " HAVING sum(a.state = 'cancelled' AND a.cause = '') = 0" : "");
     compare_attempts(w, sql, r);
-    if (count(w, "SELECT count(*) FROM attempt WHERE cause IN ('lost', 'start_failed')") > 0)
+    if (world_number(w, "SELECT count(*) FROM attempt WHERE cause IN ('lost', 'start_failed')") > 0)
         world_violated(w, "an attempt is lost, and nothing was but a connection or its host");
 }
 
 static void compare_killed(struct world *w, struct killing *k)
 {
     const struct fr_sys simulated = fr_sys;
-    long nothing = count(w, "SELECT count(*) FROM attempt d WHERE " KILLED_NOTHING);
+    long nothing = world_number(w, "SELECT count(*) FROM attempt d WHERE " KILLED_NOTHING);
     char sql[160], hex[40];
 
     fr_sys = fr_sys_real; /* where the copy of the journal lies */
@@ -347,8 +336,8 @@ static void compare_killed(struct world *w, struct killing *k)
     snprintf(sql, sizeof(sql),
              "SELECT count(*) FROM attempt WHERE cause = 'lost' AND state = 'lost' AND id = x'%s'",
              hex);
-    if (count(w, "SELECT count(*) FROM attempt WHERE cause = 'lost'") != k->killed.open ||
-        count(w, sql) != k->killed.open)
+    if (world_number(w, "SELECT count(*) FROM attempt WHERE cause = 'lost'") != k->killed.open ||
+        world_number(w, sql) != k->killed.open)
         world_violated(w, "lost, and it must be %s", k->killed.open ? hex : "none");
     if (nothing > 1)
         world_violated(w, "%ld attempts came to nothing", nothing);

@@ -187,6 +187,7 @@ int world_succeeded(const struct world *w, const char *task, const char *node);
 void world_check_end(struct world *w);
 /* The rows of a query over the store as text, a line each; columns by '|'. */
 void world_rows(struct world *w, const char *sql, struct fr_buf *out);
-sqlite3 *world_db(struct world *w); /* NULL: none yet */
+long world_number(struct world *w, const char *sql); /* of its only row and column */
+sqlite3 *world_db(struct world *w);                  /* NULL: none yet */
 
 #endif

@@ -66,6 +66,17 @@ void world_rows(struct world *w, const char *sql, struct fr_buf *out)
     w->sim.cur = cur;
 }
 
+long world_number(struct world *w, const char *sql)
+{
+    struct fr_buf b = {0};
+    long n;
+
+    world_rows(w, sql, &b);
+    n = b.p != NULL ? strtol(b.p, NULL, 10) : 0;
+    fr_buf_finish(&b);
+    return n;
+}
+
 struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *comm,
                             uint64_t choice)
 {

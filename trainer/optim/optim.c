@@ -348,8 +348,7 @@ enum fr_rc optim_agree(struct tr_optim *o, enum fr_rc mine, struct fr_err *err)
     return rc != FR_OK || first.rc == FR_OK ? rc : fr_fail(err, first.rc, "%s", first.msg);
 }
 
-/* Names the tensor whose gradient is not finite: of those that ranks name, the last of the model.
- */
+/* Names a tensor whose gradient is not finite: of those that ranks name, the model's last. */
 static enum fr_rc blame(struct tr_optim *o, struct tr_optim_result *out, struct fr_err *err)
 {
     struct optim_found count = {0};

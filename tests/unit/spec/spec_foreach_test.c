@@ -1,16 +1,12 @@
 /* The elements of foreach:, their keys, and what is wrong in one. */
-#include "tests/unit/spec/spec_load.h"
-
-#include "engine/plan/plan.h"
+#include "tests/unit/spec/spec_rows.h"
 
 #define AFTER                                                                                      \
     "tasks:\n  g: {run: x, outputs: [l]}\n  a: {run: x, needs: [g], foreach: '${{ "                \
     "tasks.g.outputs.l }}'"
 
 /* The keys of all instances, with blanks between them; or the mistakes, with line ends. */
-static const struct {
-    const char *name, *text, *want;
-} rows[] = {
+static const struct spec_row rows[] = {
     {"elements as they stand",
      "tasks: {a: {run: x, foreach: [b, 1.50, 0x10, true, null, 'c d', \"1\"]}}",
      "a[b] a[1.5] a[16] a[true] a[null] a[\"c d\"] a[1]"},
@@ -130,40 +126,6 @@ static const struct {
      "${{ tasks.NAME.outputs.KEY }}"},
 };
 
-static void put_keys(const struct fr_spec *spec, struct fr_buf *out)
-{
-    struct fr_arena arena = {0};
-    struct fr_plan *plan;
-    struct fr_err err;
-
-    if (fr_plan_make(spec, &arena, &plan, &err) != FR_OK)
-        fr_buf_text(out, err.msg);
-    else
-        for (uint32_t i = 0; i < plan->n_insts; i++)
-            fr_buf_fmt(out, "%s%s", i > 0 ? " " : "", plan->insts[i].key);
-    fr_arena_finish(&arena);
-}
-
-static void test_rows(void)
-{
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct fr_issues issues = {0};
-        struct fr_buf got = {0};
-        struct fr_spec *spec;
-
-        check_row(rows[i].name);
-        if (load(rows[i].text, NULL, 0, &spec, &issues) == FR_OK)
-            put_keys(spec, &got);
-        for (size_t k = 0; k < issues.n; k++)
-            fr_buf_fmt(&got, "%s%s", k > 0 ? "\n" : "", issues.lines[k]);
-        CHECK_TEXT(got.p != NULL ? got.p : "", rows[i].want);
-        fr_buf_finish(&got);
-        fr_issues_finish(&issues);
-        fr_spec_destroy(spec);
-    }
-    check_row("");
-}
-
 /* What is too much is refused. */
 static void test_limits(void)
 {
@@ -234,7 +196,7 @@ static void test_members(void)
 
 int main(void)
 {
-    test_rows();
+    check_spec_rows(rows, sizeof(rows) / sizeof(rows[0]), put_keys);
     test_limits();
     test_members();
     return check_done();

@@ -1,12 +1,8 @@
 /* The rows of a matrix, their keys, and what is wrong in one. */
-#include "tests/unit/spec/spec_load.h"
-
-#include "engine/plan/plan.h"
+#include "tests/unit/spec/spec_rows.h"
 
 /* The keys of all instances, with blanks between them; or the mistakes, with line ends. */
-static const struct {
-    const char *name, *text, *want;
-} rows[] = {
+static const struct spec_row rows[] = {
     {"the product, the last name fastest",
      "tasks: {a: {run: x, matrix: {lr: [1e-5, 5e-5], rank: [8, 16]}}}",
      "a[lr=1e-05,rank=8] a[lr=1e-05,rank=16] a[lr=5e-05,rank=8] a[lr=5e-05,rank=16]"},
@@ -275,42 +271,6 @@ static const struct {
      "matrix and foreach"},
 };
 
-static void put_keys(struct fr_spec *spec, struct fr_buf *out)
-{
-    struct fr_arena arena = {0};
-    struct fr_plan *plan;
-    struct fr_err err = {0};
-
-    if (!CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK))
-        fr_buf_text(out, err.msg);
-    else
-        for (uint32_t i = 0; i < plan->n_insts; i++) {
-            fr_buf_fmt(out, "%s%s", i > 0 ? " " : "", plan->insts[i].key);
-            CHECK_INT(fr_plan_inst(plan, plan->insts[i].key), i);
-        }
-    fr_arena_finish(&arena);
-}
-
-static void test_rows(void)
-{
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct fr_issues issues = {0};
-        struct fr_buf got = {0};
-        struct fr_spec *spec;
-
-        check_row(rows[i].name);
-        if (load(rows[i].text, NULL, 0, &spec, &issues) == FR_OK)
-            put_keys(spec, &got);
-        for (size_t k = 0; k < issues.n; k++)
-            fr_buf_fmt(&got, "%s%s", k > 0 ? "\n" : "", issues.lines[k]);
-        CHECK_TEXT(got.p != NULL ? got.p : "", rows[i].want);
-        fr_buf_finish(&got);
-        fr_issues_finish(&issues);
-        fr_spec_destroy(spec);
-    }
-    check_row("");
-}
-
 /* So many rows are refused before memory is taken for them. */
 static void test_limits(void)
 {
@@ -361,7 +321,7 @@ static void test_values(void)
 
 int main(void)
 {
-    test_rows();
+    check_spec_rows(rows, sizeof(rows) / sizeof(rows[0]), put_keys);
     test_limits();
     test_values();
     return check_done();

@@ -1,7 +1,5 @@
 /* needs:, run_if:, states: and skip_with: what they mean, and what is wrong in them. */
-#include "tests/unit/spec/spec_load.h"
-
-#include "engine/plan/plan.h"
+#include "tests/unit/spec/spec_rows.h"
 
 #define STATES                                                                                     \
     "expected succeeded, failed, timed_out, cancelled, lost, stop_unproven, skipped or "           \
@@ -9,9 +7,7 @@
 
 /* Of the last task its run_if and its needs in the plan's order, with the letters of their states;
  * ~ for skip_with. Or the mistakes, with line ends. */
-static const struct {
-    const char *name, *text, *want;
-} rows[] = {
+static const struct spec_row rows[] = {
     {"as ever", "tasks: {a: {run: x}, b: {run: x, needs: a}}", "success a"},
     {"success", "tasks: {a: {run: x}, b: {run: x, needs: a, run_if: success}}", "success a"},
     {"failure", "tasks: {a: {run: x}, b: {run: x, needs: a, run_if: failure}}", "failure a"},
@@ -111,7 +107,7 @@ static const struct {
      "expected one of the two"},
 };
 
-static void put_rules(struct fr_spec *spec, struct fr_buf *out)
+static void put_rules(const struct fr_spec *spec, struct fr_buf *out)
 {
     struct fr_arena arena = {0};
     struct fr_plan *plan;
@@ -137,20 +133,6 @@ static void put_rules(struct fr_spec *spec, struct fr_buf *out)
 
 int main(void)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct fr_issues issues = {0};
-        struct fr_buf got = {0};
-        struct fr_spec *spec;
-
-        check_row(rows[i].name);
-        if (load(rows[i].text, NULL, 0, &spec, &issues) == FR_OK)
-            put_rules(spec, &got);
-        for (size_t k = 0; k < issues.n; k++)
-            fr_buf_fmt(&got, "%s%s", k > 0 ? "\n" : "", issues.lines[k]);
-        CHECK_TEXT(got.p != NULL ? got.p : "", rows[i].want);
-        fr_buf_finish(&got);
-        fr_issues_finish(&issues);
-        fr_spec_destroy(spec);
-    }
+    check_spec_rows(rows, sizeof(rows) / sizeof(rows[0]), put_rules);
     return check_done();
 }

@@ -1,11 +1,9 @@
 /* templates: and extends: what a task gets of them, and what is wrong in them. */
-#include "tests/unit/spec/spec_load.h"
+#include "tests/unit/spec/spec_rows.h"
 
 /* Of each task its name, script, tries, time-out in seconds, variables and outputs; or the
  * mistakes, with line ends. */
-static const struct {
-    const char *name, *text, *want;
-} rows[] = {
+static const struct spec_row rows[] = {
     {"its keys and the template's",
      "templates: {t: {run: x, timeout: 5s}}\ntasks: {a: {extends: t, retry: {times: 2}}}",
      "a(x,2,5)"},
@@ -165,21 +163,7 @@ static void test_limits(void)
 
 int main(void)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct fr_issues issues = {0};
-        struct fr_buf got = {0};
-        struct fr_spec *spec;
-
-        check_row(rows[i].name);
-        if (load(rows[i].text, NULL, 0, &spec, &issues) == FR_OK)
-            put_tasks(spec, &got);
-        for (size_t k = 0; k < issues.n; k++)
-            fr_buf_fmt(&got, "%s%s", k > 0 ? "\n" : "", issues.lines[k]);
-        CHECK_TEXT(got.p != NULL ? got.p : "", rows[i].want);
-        fr_buf_finish(&got);
-        fr_issues_finish(&issues);
-        fr_spec_destroy(spec);
-    }
+    check_spec_rows(rows, sizeof(rows) / sizeof(rows[0]), put_tasks);
     test_limits();
     return check_done();
 }

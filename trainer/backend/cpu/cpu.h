@@ -150,8 +150,7 @@ void cpu_swiglu(float *h, const float *g, const float *u, int64_t n);
 /* Element of an i32 or i64 view. */
 int64_t cpu_int(const struct tr_view *v, int64_t row, int64_t col);
 
-/* c (m, n) += a (m, k) b (k, n), f32 row-major: the inner product of attention and of plain tiles.
- */
+/* c (m, n) += a (m, k) b (k, n), f32 row-major: the product inside attention and plain tiles. */
 struct cpu_tile {
     float *c;
     const float *a, *b;
@@ -190,8 +189,7 @@ enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_
 /* The product of tile i: tiles [first[p], first[p+1]) are those of product p < n. */
 int64_t cpu_which(const int64_t *first, int64_t n, int64_t i);
 
-/* Products by the kernels of cells.h. any: of a group, the product of one expert; n: of how many.
- */
+/* Products by cells.h. any: of a group, the product of one expert; n: of how many. */
 bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g);
 enum fr_rc cpu_cells_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                              struct fr_err *err);
